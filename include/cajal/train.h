@@ -1,0 +1,145 @@
+/* cajal/train.h: the training loop, settings, run folders, checkpoints.
+ *
+ *     cj_examples train, test;
+ *     cj_examples_of_rows(x, y, &train);
+ *     cj_examples_of_rows(x_test, y_test, &test);
+ *     cj_train_result r = cj_train(net, &train, .epochs = 20, .lr = 2e-3, .test = &test, .folder = "runs/one");
+ *
+ * The loop prints nothing: a callback reports progress.  Everything that is random follows from the context's seed, and a run that was stopped or killed at any
+ * instant resumes to the bit: same parameters, same metrics.jsonl.
+ */
+#ifndef CAJAL_TRAIN_H
+#define CAJAL_TRAIN_H
+
+#include <cajal/nn.h>
+#include <cajal/optim.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- what a loop learns from --------------------------------------------------------------------------------------------------------- */
+
+/* n examples, any of which can be asked for as tensors. */
+typedef struct cj_examples {
+    int64_t n;
+    /* Examples `index` (i64 [B]) as x and y, in the innermost scope. The epoch is for what changes with it (shifts, augmentation). False after an error. */
+    bool (*batch)(cj_ctx *c, const struct cj_examples *e, int64_t epoch, cj_tensor *index, cj_tensor **x, cj_tensor **y);
+    void *user;
+    cj_tensor *x, *y;   /* what the two kinds below keep */
+    int64_t length;
+} cj_examples;
+/* Rows of x and y; both must outlive the examples (cj_keep them). */
+CJ_API bool cj_examples_of_rows(cj_tensor *x, cj_tensor *y, cj_examples *out);
+/* Windows of `length` symbols from a text (i64 [N]), each with the window one symbol later; their common offset changes with the epoch. */
+CJ_API bool cj_examples_of_text(cj_tensor *symbols, int64_t length, cj_examples *out);
+
+/* The order of the n examples in an epoch: a permutation that depends on (seed, epoch, n) alone. */
+CJ_API void cj_data_order(uint64_t seed, int64_t epoch, int64_t n, int64_t *order);
+
+/* ---- metrics ------------------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct cj_metrics {
+    double loss;       /* mean over the examples (symbols) */
+    double accuracy;   /* share of right classes (symbols); NaN for regression */
+    int64_t n;
+} cj_metrics;
+/* Of all examples, with the module in evaluation mode. False after an error. */
+CJ_API bool cj_evaluate(cj_module *m, cj_task task, const cj_examples *e, int64_t batch, cj_metrics *out);
+/* The task's loss of a batch, a 0-d tensor: cross-entropy, or the mean squared error. */
+CJ_API cj_tensor *cj_task_loss(cj_task task, cj_tensor *prediction, cj_tensor *y);
+
+/* ---- the loop ----------------------------------------------------------------------------------------------------------------------------- */
+
+typedef enum cj_optimiser { CJ_ADAM, CJ_SGD, CJ_MOMENTUM, CJ_ADAMW } cj_optimiser;
+typedef enum cj_schedule { CJ_CONSTANT, CJ_COSINE, CJ_LINEAR } cj_schedule;
+
+/* Learning rate of a step (0 … steps-1): lr · (step+1)/warmup first, then constant, down a half cosine or a line to 0. */
+CJ_API double cj_schedule_lr(cj_schedule kind, double lr, int64_t step, int64_t steps, int64_t warmup);
+
+typedef struct cj_progress {
+    int64_t step, steps;       /* done, in all */
+    double epoch;              /* done */
+    double loss;               /* mean of the training loss since the last evaluation */
+    double lr;
+    double rate;               /* examples per second since the start or the resume */
+    double seconds;            /* since the start or the resume */
+    size_t peak_bytes;
+    const cj_metrics *test;    /* NULL unless an evaluation has just been done */
+    const char *saved;         /* the checkpoint just written, or NULL */
+    const char *resumed;       /* the checkpoint just loaded, or NULL */
+} cj_progress;
+
+typedef struct cj_settings cj_settings;
+typedef struct cj_train_opts {
+    cj_task task;
+    cj_tensor *(*loss)(cj_module *m, cj_tensor *x, cj_tensor *y);  /* NULL: the task's */
+    const cj_examples *test;     /* held-out examples; may be NULL */
+    int64_t epochs, steps;     /* one of them; steps win; neither: 10 epochs */
+    int64_t batch;             /* 32 */
+    cj_optimiser optimiser;
+    double lr;                 /* 0: 1e-3; SGD and momentum: 0.1 and 0.01 */
+    double momentum;           /* 0.9, for CJ_MOMENTUM */
+    double weight_decay;       /* AdamW: 0.01 */
+    double clip;               /* total gradient norm; 0: never */
+    cj_schedule schedule;
+    int64_t warmup;            /* steps */
+    int64_t eval_every;        /* steps between evaluations; 0: once an epoch */
+    int64_t save_every;        /* steps between checkpoints; 0: by the clock, about every 15 seconds. The last one is always written. */
+    bool eager;                /* operators one by one instead of a captured plan */
+    const char *folder;        /* run folder; NULL: nothing is written */
+    bool resume;               /* go on from the folder's checkpoint, if it has one; otherwise it must not have one */
+    void (*progress)(void *user, const cj_progress *p);
+    void *user;
+} cj_train_opts;
+
+typedef struct cj_train_result {
+    bool finished;             /* all steps were done; otherwise see cj_error: CJ_ECANCELLED after cj_cancel, with the run saved */
+    int64_t step, first_step;  /* first_step > 0: resumed there */
+    double loss;               /* of the last logged stretch */
+    cj_metrics test;           /* the last evaluation */
+    double best;               /* best held-out accuracy, or loss without one; NaN without test examples */
+    int64_t best_step;
+    double seconds, rate;
+    size_t peak_bytes;
+} cj_train_result;
+CJ_API cj_train_result cj_train(cj_module *m, const cj_examples *train, const cj_train_opts *opts);
+
+/* ---- run folders ----------------------------------------------------------------------------------------------------------------------------
+ *
+ *     config.json               the settings, written first
+ *     metrics.jsonl             one JSON object per evaluation, appended
+ *     model-N.safetensors       parameters and buffers after N steps        state-N.safetensors   optimiser, random state, counters
+ *     best-N.safetensors        parameters of the best evaluation so far
+ *     MANIFEST.json             names, sizes and CRC-32 of the newest two checkpoints; renamed into place last
+ *     MANIFEST.old.json         the manifest before
+ *
+ * A checkpoint counts when its manifest is in place; loading checks sizes and checksums and falls back to the checkpoint before. */
+
+/* Loads the newest sound checkpoint's parameters (or the best ones) into m; returns its step, -1 after an error. */
+CJ_API int64_t cj_run_load(cj_module *m, const char *folder, bool best);
+CJ_API bool cj_run_exists(const char *folder);          /* there is a manifest */
+CJ_API int64_t cj_run_step(cj_ctx *c, const char *folder); /* of the newest sound checkpoint; -1: none (no error) */
+
+/* ---- settings: key=value --------------------------------------------------------------------------------------------------------------------- */
+
+/* The loop's own settings: epochs, steps, batch, optimiser, lr, … as in cj_train_opts. Ends with a NULL key. */
+CJ_API const cj_setting *cj_train_settings(void);
+/* Settings of the loop and of a model (may be NULL), with the model's recipe for defaults. Lives as long as the context. */
+CJ_API cj_settings *cj_settings_new(cj_ctx *c, const cj_model *model);
+CJ_API bool cj_settings_set(cj_settings *s, const char *key, const char *value);  /* false after an error that says what is possible */
+CJ_API bool cj_settings_parse(cj_settings *s, const char *assignment);            /* "key=value" */
+CJ_API double cj_settings_get(const void *settings, const char *key);             /* NaN for an unknown key; has the type that cj_model.build asks for */
+CJ_API const char *cj_settings_text(const cj_settings *s, const char *key);       /* as set: "cosine"; "" for an unknown key */
+CJ_API void cj_settings_note(cj_settings *s, const char *key, const char *value); /* any further fact of the run, as text: model, data */
+CJ_API cj_train_opts cj_settings_train_opts(const cj_settings *s);                /* what the loop takes */
+/* config.json of a run folder. save is atomic; load fills in what was not set, and refuses what was set to something else, naming it. */
+CJ_API bool cj_settings_save(const cj_settings *s, const char *folder);
+CJ_API bool cj_settings_load(cj_settings *s, const char *folder);
+/* One fact of a run's config.json into out; false where there is none (no error). */
+CJ_API bool cj_run_fact(cj_ctx *c, const char *folder, const char *key, char *out, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

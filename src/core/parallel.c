@@ -1,0 +1,167 @@
+/* The thread pool behind cj__parallel_for.
+ *
+ * A job is open while it has chunks that nobody has taken.  Workers join an open job by a compare-and-swap on `state` and leave by counting
+ * down; the caller closes the job and waits only for those that joined, so a sleeping worker never holds a small job up.  Workers spin for
+ * some microseconds after a job, because the next one usually follows at once, then sleep.
+ */
+#include "core/parallel.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "cajal/limits.h"
+
+#if defined __x86_64__ || defined __i386__
+#define cpu_relax() __builtin_ia32_pause()
+#elif defined __aarch64__
+#define cpu_relax() __asm__ volatile("yield")
+#else
+#define cpu_relax() ((void)0)
+#endif
+
+#define SPINS 4000 /* about 40 µs */
+
+typedef struct cj_worker {
+    pthread_t thread;
+    cj_pool *pool;
+    int index;
+} cj_worker;
+
+struct cj_pool {
+    int threads;
+    /* state = serial << 16 | joined << 1 | open */
+    _Alignas(64) _Atomic uint64_t state;
+    _Alignas(64) _Atomic int64_t next;
+    _Alignas(64) _Atomic int left; /* joined workers that have finished */
+    cj_range_fn fn;
+    void *arg;
+    int64_t n, grain;
+    _Atomic bool busy, stop;
+    _Atomic int sleepers;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    cj_worker worker[];
+};
+
+static void work(cj_pool *p, int index)
+{
+    const int64_t n = p->n, grain = p->grain;
+    for (;;) {
+        int64_t begin = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed) * grain;
+        if (begin >= n) return;
+        p->fn(p->arg, begin, begin + grain < n ? begin + grain : n, index);
+    }
+}
+
+/* Joins the open job that is newer than `seen`. */
+static bool join(cj_pool *p, uint64_t *seen)
+{
+    uint64_t s = atomic_load_explicit(&p->state, memory_order_acquire);
+    while ((s & 1) && s >> 16 != *seen)
+        if (atomic_compare_exchange_weak_explicit(&p->state, &s, s + 2, memory_order_acq_rel, memory_order_acquire)) {
+            *seen = s >> 16;
+            return true;
+        }
+    return false;
+}
+
+static void *worker_main(void *arg)
+{
+    cj_worker *w = arg;
+    cj_pool *p = w->pool;
+    uint64_t seen = 0;
+    int idle = 0;
+    while (!atomic_load_explicit(&p->stop, memory_order_acquire)) {
+        if (join(p, &seen)) {
+            work(p, w->index);
+            atomic_fetch_add_explicit(&p->left, 1, memory_order_acq_rel);
+            idle = 0;
+        } else if (++idle < SPINS) {
+            cpu_relax();
+        } else {
+            pthread_mutex_lock(&p->mutex);
+            atomic_fetch_add(&p->sleepers, 1);
+            uint64_t s = atomic_load(&p->state);
+            if (!((s & 1) && s >> 16 != seen) && !atomic_load(&p->stop)) pthread_cond_wait(&p->wake, &p->mutex);
+            atomic_fetch_sub(&p->sleepers, 1);
+            pthread_mutex_unlock(&p->mutex);
+            idle = 0;
+        }
+    }
+    return NULL;
+}
+
+void cj__parallel_for(cj_pool *p, int64_t n, int64_t grain, cj_range_fn fn, void *arg)
+{
+    if (n <= 0) return;
+    if (grain < 1) grain = 1;
+    bool free_pool = false;
+    if (!p || n <= grain || !atomic_compare_exchange_strong_explicit(&p->busy, &free_pool, true, memory_order_acquire, memory_order_relaxed)) {
+        for (int64_t b = 0; b < n; b += grain) fn(arg, b, b + grain < n ? b + grain : n, 0);
+        return;
+    }
+    p->fn = fn;
+    p->arg = arg;
+    p->n = n;
+    p->grain = grain;
+    atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&p->left, 0, memory_order_relaxed);
+    uint64_t serial = (atomic_load_explicit(&p->state, memory_order_relaxed) >> 16) + 1;
+    atomic_store(&p->state, serial << 16 | 1);
+    if (atomic_load(&p->sleepers)) {
+        pthread_mutex_lock(&p->mutex);
+        pthread_cond_broadcast(&p->wake);
+        pthread_mutex_unlock(&p->mutex);
+    }
+    work(p, 0);
+    uint64_t s = atomic_fetch_and_explicit(&p->state, ~(uint64_t)1, memory_order_acq_rel);
+    int joined = (int)(s >> 1 & 0x7fff);
+    while (atomic_load_explicit(&p->left, memory_order_acquire) != joined) cpu_relax();
+    atomic_store_explicit(&p->busy, false, memory_order_release);
+}
+
+cj_pool *cj__pool_new(int threads)
+{
+    if (threads > CJ_MAX_THREADS) threads = CJ_MAX_THREADS;
+    if (threads <= 1) return NULL;
+    size_t bytes = sizeof(cj_pool) + (size_t)threads * sizeof(cj_worker);
+    cj_pool *p = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+    if (!p) return NULL;
+    atomic_init(&p->state, 0);
+    atomic_init(&p->next, 0);
+    atomic_init(&p->left, 0);
+    atomic_init(&p->busy, false);
+    atomic_init(&p->stop, false);
+    atomic_init(&p->sleepers, 0);
+    pthread_mutex_init(&p->mutex, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    p->threads = 1;
+    for (int i = 1; i < threads; i++) {
+        cj_worker *w = &p->worker[p->threads];
+        *w = (cj_worker){ .pool = p, .index = p->threads };
+        if (pthread_create(&w->thread, NULL, worker_main, w)) break;
+        p->threads++;
+    }
+    if (p->threads == 1) {
+        cj__pool_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+void cj__pool_free(cj_pool *p)
+{
+    if (!p) return;
+    pthread_mutex_lock(&p->mutex);
+    atomic_store(&p->stop, true);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->mutex);
+    for (int i = 1; i < p->threads; i++) pthread_join(p->worker[i].thread, NULL);
+    pthread_cond_destroy(&p->wake);
+    pthread_mutex_destroy(&p->mutex);
+    free(p);
+}
+
+int cj__pool_threads(const cj_pool *p) { return p ? p->threads : 1; }

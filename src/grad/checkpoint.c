@@ -1,0 +1,93 @@
+/* Checkpointing (Griewank & Walther 2000; Chen et al. 2016): keep the inputs of a function, forget its inside, run it again in backward.
+ *
+ * What fn reads from outside besides its listed inputs (parameters) is found by recording it once; the random streams are wound back for the second run.
+ */
+#include "grad/grad.h"
+
+typedef struct checkpoint_attrs {
+    cj_fn fn;
+    void *user;
+    cj_rng_state rng;
+    int64_t listed;
+} checkpoint_attrs;
+
+static void d_checkpoint(cj_vjp_args *v)
+{
+    cj_ctx *c = v->ctx;
+    const checkpoint_attrs *a = v->attrs;
+    cj_rng_state now = c->rng;
+    bool create_graph = c->grad_enabled;
+    cj_tensor **x = cj__alloc(c, 3 * (size_t)v->nin * sizeof *x);
+    if (!x) return;
+    cj_tensor **wanted = x + v->nin, **got = wanted + v->nin;
+    c->grad_enabled = true;
+    int m = 0;
+    for (int i = 0; i < v->nin; i++) {
+        x[i] = i < a->listed ? cj__alias(v->in[i]) : v->in[i];
+        if (v->need[i]) wanted[m++] = x[i];
+    }
+    int64_t from = c->tape_n;
+    c->rng = a->rng;
+    cj_tensor *y = a->fn(c, a->user, x, (int)a->listed);
+    c->rng = now;
+    c->grad_enabled = create_graph;
+    if (!c->error && !cj_is_poison(y) && cj__reverse(c, &y, v->g, 1, from, wanted, m, got, create_graph, create_graph))
+        for (int i = 0, k = 0; i < v->nin; i++)
+            if (v->need[i]) v->gin[i] = got[k++];
+    if (!create_graph) cj__tape_drop(c, from);
+    cj__free(c, x, 3 * (size_t)v->nin * sizeof *x);
+}
+
+static const cj_op checkpoint_op = { .name = "checkpoint", .family = "grad", .kind = CJ_PRIMITIVE, .nin = -1, .nout = 1,
+                                     .attr_size = sizeof(checkpoint_attrs), .save_in = ~0u, .vjp = d_checkpoint };
+
+/* Tensors from before the recording that the nodes from `from` on read and that need gradients. */
+static int outside(cj_ctx *c, int64_t from, cj_tensor *const *in, int n, cj_tensor **found, int room)
+{
+    int m = 0;
+    for (int64_t s = from; s < c->tape_n; s++) {
+        cj_node *node = c->tape[s];
+        for (int i = 0; node && i < node->nin; i++) {
+            cj_tensor *t = node->in[i];
+            if (!cj__requires(t) || (t->node && t->node->seq >= from)) continue;
+            bool known = false;
+            for (int k = 0; k < n && !known; k++) known = in[k] == t;
+            for (int k = 0; k < m && !known; k++) known = found[k] == t;
+            if (known) continue;
+            if (m == room) return -1;
+            found[m++] = t;
+        }
+    }
+    return m;
+}
+
+cj_tensor *cj_checkpoint(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *in, int n)
+{
+    if (!c) return NULL;
+    if (!cj__cancel_check(c)) return c->poison;
+    for (int i = 0; i < n; i++)
+        if (!cj__usable(c, "checkpoint", i, in[i])) return c->poison;
+    if (!c->grad_enabled || c->fwd_limit) return fn(c, user, in, n);
+    checkpoint_attrs a = { .fn = fn, .user = user, .rng = c->rng, .listed = n };
+    int frame = cj__frame_open(c);
+    cj_tensor **all = frame ? cj__alloc(c, CJ_MAX_INPUTS * sizeof *all) : NULL, *y = c->poison;
+    if (!all) return c->poison;
+    int64_t from = c->tape_n;
+    cj_tensor *inside = fn(c, user, in, n);
+    if (!c->error && cj_is_poison(inside)) cj__error(c, CJ_EVALUE, "checkpoint: the function returned NULL");
+    int m = c->error ? -1 : outside(c, from, in, n, all + n, CJ_MAX_INPUTS - n);
+    if (m < 0 && !c->error) cj__error(c, CJ_EVALUE, "checkpoint: the function reads more than %d tensors", CJ_MAX_INPUTS);
+    if (!c->error) {
+        memcpy(all, in, (size_t)n * sizeof *all);
+        bool differentiable = cj__requires(inside);
+        y = cj_detach(inside);
+        cj__tape_drop(c, from);
+        cj_call call = { c, &checkpoint_op, &a, all, &y, n + m, 1 };
+        if (differentiable && !cj_is_poison(y) && !cj__tape_add(c, &call)) y = c->poison;
+    } else {
+        cj__tape_drop(c, from);
+    }
+    cj__free(c, all, CJ_MAX_INPUTS * sizeof *all);
+    cj__frame_close(c, frame, &y, 1);
+    return y;
+}

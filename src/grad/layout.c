@@ -1,0 +1,174 @@
+/* Where every temporary of a plan lives: liveness over the kernels, then offsets in one arena, largest first, each at the lowest place that is free during its life. */
+#include <stdlib.h>
+
+#include "grad/plan.h"
+
+#define ALIGN 64
+
+static void touch(cj_trace *t, int slot, int k)
+{
+    cj_slot *s = &t->slot[slot];
+    if (s->first < 0) s->first = k;
+    s->last = k;
+}
+
+/* The product of an in-place tail has no buffer of its own. */
+static bool skipped(const cj_kernel *k, int slot)
+{
+    return k->kind == CJ_KERNEL_PRODUCT && k->in_place >= 0 && k->step->arg[k->step->nin].slot == slot;
+}
+
+static void find_lives(cj_trace *t, const cj_compiled *p)
+{
+    for (int i = 0; i < t->n_slots; i++) t->slot[i].first = t->slot[i].last = -1;
+    for (int i = 0; i < p->n; i++) {
+        const cj_kernel *k = &p->kernel[i];
+        if (k->kind != CJ_KERNEL_FUSED)
+            for (int a = 0; a < k->step->nin + k->step->nout; a++)
+                if (!skipped(k, k->step->arg[a].slot)) touch(t, k->step->arg[a].slot, i);
+        if (k->kind != CJ_KERNEL_CALL)
+            for (int a = 0; a < k->prog->n_in + k->prog->n_out; a++)
+                if (!skipped(k, k->ew[a].slot)) touch(t, k->ew[a].slot, i);
+    }
+    for (int i = 0; i < t->n_slots; i++)
+        if (t->slot[i].output && t->slot[i].first >= 0) t->slot[i].last = p->n;
+}
+
+typedef struct piece {
+    int slot;
+    size_t bytes;
+} piece;
+
+static int larger_first(const void *a, const void *b)
+{
+    const piece *x = a, *y = b;
+    return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : x->slot - y->slot;
+}
+
+static size_t rounded(size_t bytes) { return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
+
+/* The lowest offset at which bytes fit beside the pieces already placed that live at the same time. */
+static size_t lowest_fit(const cj_trace *t, const piece *placed, int n, const cj_slot *s, size_t bytes)
+{
+    size_t at = 0;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int i = 0; i < n; i++) {
+            const cj_slot *o = &t->slot[placed[i].slot];
+            if (o->last < s->first || o->first > s->last) continue;
+            size_t begin = (size_t)o->offset, end = begin + placed[i].bytes;
+            if (begin < at + bytes && at < end) {
+                at = end;
+                moved = true;
+            }
+        }
+    }
+    return at;
+}
+
+static bool place(cj_ctx *c, cj_trace *t, cj_compiled *p)
+{
+    piece *list = cj__alloc(c, (size_t)(t->n_slots + 1) * sizeof *list);
+    if (!list) return false;
+    int n = 0;
+    for (int i = 0; i < t->n_slots; i++)
+        if (t->slot[i].kind == CJ_SLOT_TEMP && t->slot[i].first >= 0) list[n++] = (piece){ i, rounded(t->slot[i].bytes ? t->slot[i].bytes : 1) };
+    qsort(list, (size_t)n, sizeof *list, larger_first);
+    p->bytes = 0;
+    for (int i = 0; i < n; i++) {
+        cj_slot *s = &t->slot[list[i].slot];
+        s->offset = (int64_t)lowest_fit(t, list, i, s, list[i].bytes);
+        if ((size_t)s->offset + list[i].bytes > p->bytes) p->bytes = (size_t)s->offset + list[i].bytes;
+    }
+    p->bound = 0;
+    for (int k = 0; k <= p->n; k++) {
+        size_t live = 0;
+        for (int i = 0; i < n; i++) {
+            const cj_slot *s = &t->slot[list[i].slot];
+            if (s->first <= k && k <= s->last) live += list[i].bytes;
+        }
+        if (live > p->bound) p->bound = live;
+    }
+    cj__free(c, list, (size_t)(t->n_slots + 1) * sizeof *list);
+    return true;
+}
+
+static void *pointer(const cj_trace *t, const cj_compiled *p, const cj_arg *a)
+{
+    const cj_slot *s = &t->slot[a->slot];
+    switch (s->kind) {
+    case CJ_SLOT_PERSISTENT: return (char *)s->st->data + a->offset;
+    case CJ_SLOT_TEMP: return s->offset < 0 ? NULL : (char *)p->arena->data + s->offset + a->offset;
+    default: return NULL; /* set at every replay */
+    }
+}
+
+static void add_patch(cj_trace *t, cj_compiled *p, const cj_arg *a, void **at)
+{
+    const cj_slot *s = &t->slot[a->slot];
+    if (s->kind == CJ_SLOT_INPUT) p->patch[p->n_patches++] = (struct cj_patch){ at, s->input, a->offset };
+}
+
+/* Headers and argument tables with final addresses: replay only calls. */
+static bool bind(cj_ctx *c, cj_trace *t, cj_compiled *p)
+{
+    int total = 0;
+    for (int i = 0; i < p->n; i++) {
+        const cj_kernel *k = &p->kernel[i];
+        total += k->kind == CJ_KERNEL_FUSED ? 0 : k->step->nin + k->step->nout;
+        total += k->kind == CJ_KERNEL_CALL ? 0 : k->prog->n_in + k->prog->n_out;
+    }
+    p->patch = cj__region_alloc(c, &p->region, (size_t)(total + 1) * sizeof *p->patch);
+    if (!p->patch) return false;
+    for (int i = 0; i < p->n; i++) {
+        cj_kernel *k = &p->kernel[i];
+        if (k->kind != CJ_KERNEL_FUSED) {
+            int n = k->step->nin + k->step->nout;
+            k->header = cj__region_alloc(c, &p->region, (size_t)(n + 1) * sizeof *k->header);
+            cj_tensor **list = cj__region_alloc(c, &p->region, (size_t)(n + 1) * sizeof *list);
+            cj_storage *st = cj__region_alloc(c, &p->region, (size_t)(n + 1) * sizeof *st);
+            if (!k->header || !list || !st) return false;
+            for (int a = 0; a < n; a++) {
+                const cj_arg *arg = &k->step->arg[a];
+                cj_tensor *h = &k->header[a];
+                *h = (cj_tensor){ .ctx = c, .st = &st[a], .numel = arg->numel, .refs = 1, .data_refs = 1, .dtype = arg->dtype, .ndim = arg->ndim };
+                h->flags = arg->contiguous ? CJ_T_CONTIGUOUS : 0;
+                memcpy(h->shape, arg->shape, sizeof h->shape);
+                memcpy(h->stride, arg->stride, sizeof h->stride);
+                st[a] = (cj_storage){ .refs = 1, .device = t->slot[arg->slot].device, .borrowed = 1 };
+                h->data = pointer(t, p, arg);
+                add_patch(t, p, arg, (void **)&h->data);
+                list[a] = h;
+            }
+            k->call = (cj_call){ c, k->step->op, k->step->attrs, list, list + k->step->nin, k->step->nin, k->step->nout };
+        }
+        if (k->kind != CJ_KERNEL_CALL) {
+            int n = k->prog->n_in + k->prog->n_out;
+            k->args = cj__region_alloc(c, &p->region, (size_t)n * sizeof *k->args);
+            if (!k->args) return false;
+            for (int a = 0; a < n; a++) {
+                k->args[a].dtype = (cj_dtype)k->ew[a].dtype;
+                memcpy(k->args[a].stride, k->ew[a].stride, sizeof k->args[a].stride);
+                k->args[a].data = pointer(t, p, &k->ew[a]);
+                add_patch(t, p, &k->ew[a], &k->args[a].data);
+            }
+            if (k->kind == CJ_KERNEL_PRODUCT) { /* the program reads the product where the product writes */
+                void *c_data = k->in_place >= 0 ? k->args[k->prog->n_in + k->in_place].data : k->args[k->product_input].data;
+                k->call.out[0]->data = c_data;
+                k->args[k->product_input].data = c_data;
+            }
+        }
+    }
+    return true;
+}
+
+bool cj__plan_layout(cj_ctx *c, cj_trace *t, cj_compiled *p)
+{
+    find_lives(t, p);
+    if (!place(c, t, p)) return false;
+    bool device = c->backend != NULL;
+    p->arena = cj__storage_new(c, p->bytes ? p->bytes : 64, device);
+    if (!p->arena) return false;
+    p->arena->persistent = 1;
+    return bind(c, t, p);
+}

@@ -1,0 +1,501 @@
+/* Capture and replay: the cache of plans by shape, the first two traced runs, the compiled run. */
+#include <stdio.h>
+
+#include "grad/plan.h"
+#include "ops/product.h"
+
+typedef struct key_input {
+    uint8_t dtype, ndim, device;
+    int64_t shape[CJ_MAX_DIMS], stride[CJ_MAX_DIMS];
+} key_input;
+
+/* One shape of the step: traced once, then compiled. */
+typedef struct entry {
+    key_input *key;
+    int mode;
+    bool grad;
+    uint64_t used;
+    cj_trace *trace;
+    cj_compiled *compiled;
+    void *graph;               /* device: the captured kernels */
+    cj_tensor **staging;       /* device: fixed places of the inputs */
+} entry;
+
+struct cj_plan {
+    cj_object object;
+    cj_ctx *ctx;
+    cj_step_fn fn;
+    void *user;
+    int n_in;
+    entry *entry[CJ_MAX_PLANS];
+    int n;
+    uint64_t clock;
+    entry *current;
+    uint64_t last_allocs;
+};
+
+/* ---- entries ---------------------------------------------------------------------------------------------------------------------------------------- */
+
+static void compiled_free(cj_ctx *c, cj_compiled *p)
+{
+    if (!p) return;
+    if (p->arena) cj__storage_release(c, p->arena);
+    cj__region_free(c, &p->region);
+    cj__free(c, p, sizeof *p);
+}
+
+static void entry_free(cj_plan *p, entry *e)
+{
+    cj_ctx *c = p->ctx;
+    if (e->graph) c->backend->graph_free(c->device_state, e->graph);
+    for (int i = 0; e->staging && i < p->n_in; i++) cj_release(e->staging[i]);
+    cj__free(c, e->staging, (size_t)(p->n_in + 1) * sizeof *e->staging);
+    compiled_free(c, e->compiled);
+    cj__trace_free(e->trace);
+    cj__free(c, e->key, (size_t)(p->n_in + 1) * sizeof *e->key);
+    cj__free(c, e, sizeof *e);
+}
+
+static void plan_free(cj_object *o)
+{
+    cj_plan *p = (cj_plan *)o;
+    for (int i = 0; i < p->n; i++) entry_free(p, p->entry[i]);
+    cj__free(p->ctx, p, sizeof *p);
+}
+
+void cj_plan_free(cj_plan *p)
+{
+    if (!p) return;
+    cj__object_remove(p->ctx, &p->object);
+    plan_free(&p->object);
+}
+
+static void make_key(key_input *k, const cj_tensor *t)
+{
+    memset(k, 0, sizeof *k);
+    k->dtype = t->dtype;
+    k->ndim = t->ndim;
+    k->device = t->st->device;
+    memcpy(k->shape, t->shape, t->ndim * sizeof t->shape[0]);
+    memcpy(k->stride, t->stride, t->ndim * sizeof t->stride[0]);
+}
+
+static bool key_fits(const key_input *k, const cj_tensor *t)
+{
+    return k->dtype == t->dtype && k->ndim == t->ndim && k->device == t->st->device && memcmp(k->shape, t->shape, t->ndim * sizeof t->shape[0]) == 0 &&
+           memcmp(k->stride, t->stride, t->ndim * sizeof t->stride[0]) == 0;
+}
+
+static entry *find_entry(cj_plan *p, cj_tensor *const *in)
+{
+    for (int i = 0; i < p->n; i++) {
+        entry *e = p->entry[i];
+        bool same = e->mode == p->ctx->mode && e->grad == p->ctx->grad_enabled;
+        for (int k = 0; k < p->n_in && same; k++) same = key_fits(&e->key[k], in[k]);
+        if (same) return e;
+    }
+    return NULL;
+}
+
+static entry *new_entry(cj_plan *p, cj_tensor *const *in)
+{
+    cj_ctx *c = p->ctx;
+    if (p->n == CJ_MAX_PLANS) { /* the least recently used goes */
+        int oldest = 0;
+        for (int i = 1; i < p->n; i++)
+            if (p->entry[i]->used < p->entry[oldest]->used) oldest = i;
+        if (p->current == p->entry[oldest]) p->current = NULL;
+        entry_free(p, p->entry[oldest]);
+        p->entry[oldest] = p->entry[--p->n];
+    }
+    entry *e = cj__zalloc(c, sizeof *e);
+    if (!e) return NULL;
+    e->key = cj__alloc(c, (size_t)(p->n_in + 1) * sizeof *e->key);
+    if (!e->key) {
+        cj__free(c, e, sizeof *e);
+        return NULL;
+    }
+    for (int i = 0; i < p->n_in; i++) make_key(&e->key[i], in[i]);
+    e->mode = c->mode;
+    e->grad = c->grad_enabled;
+    p->entry[p->n++] = e;
+    return e;
+}
+
+/* ---- tracing ------------------------------------------------------------------------------------------------------------------------------------------ */
+
+/* Runs the step with all its effects and records it. */
+static cj_trace *traced_run(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
+{
+    cj_ctx *c = p->ctx;
+    cj_tensor *alias[CJ_MAX_PLAN_INPUTS], *result[CJ_MAX_PLAN_OUTPUTS + 1] = { 0 };
+    if (c->trace) {
+        cj__error(c, CJ_ECAPTURE, "capture: a step is being captured already");
+        return NULL;
+    }
+    int frame = cj__frame_open(c);
+    if (!frame) return NULL;
+    cj_trace *t = cj__trace_begin(c, in, p->n_in, alias);
+    if (t) {
+        p->fn(c, p->user, alias, result);
+        if (!cj__trace_end(c, t, result, c->error == CJ_OK)) {
+            cj__trace_free(t);
+            t = NULL;
+        }
+    }
+    int n = 0;
+    while (t && n < CJ_MAX_PLAN_OUTPUTS && result[n]) n++;
+    for (int k = 0; k < n; k++) result[k] = cj_detach(result[k]); /* results leave without their graph */
+    cj__frame_close(c, frame, result, n);
+    if (out)
+        for (int k = 0; k < n; k++) out[k] = result[k];
+    return t;
+}
+
+static bool inputs_ok(cj_ctx *c, const char *op, cj_tensor *const *in, int n)
+{
+    if (!cj__cancel_check(c)) return false;
+    for (int i = 0; i < n; i++)
+        if (!cj__usable(c, op, i, in[i])) return false;
+    return true;
+}
+
+cj_plan *cj_capture(cj_ctx *c, cj_step_fn fn, void *user, cj_tensor *const *in, int n, cj_tensor **out)
+{
+    if (!c) return NULL;
+    if (n < 0 || n > CJ_MAX_PLAN_INPUTS) {
+        cj__error(c, CJ_EVALUE, "capture: %d inputs, at most %d are possible", n, CJ_MAX_PLAN_INPUTS);
+        return NULL;
+    }
+    if (!inputs_ok(c, "capture", in, n)) return NULL;
+    cj_plan *p = cj__zalloc(c, sizeof *p);
+    if (!p) return NULL;
+    p->ctx = c;
+    p->fn = fn;
+    p->user = user;
+    p->n_in = n;
+    cj__object_add(c, &p->object, plan_free);
+    entry *e = new_entry(p, in);
+    if (e) e->trace = traced_run(p, in, out);
+    if (!e || !e->trace) {
+        cj_plan_free(p);
+        return NULL;
+    }
+    e->used = ++p->clock;
+    p->current = e;
+    return p;
+}
+
+/* ---- running -------------------------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct tail {
+    cj_ctx *c;
+    const cj_kernel *k;
+    int64_t row[CJ_EW_MAX_ARGS];
+} tail;
+
+/* The elementwise program on a piece of one row of the product. */
+static void run_tail(void *arg, int64_t b, int64_t i, int64_t j0, int64_t j1)
+{
+    (void)b;
+    const tail *t = arg;
+    const cj_kernel *k = t->k;
+    cj_ew_arg args[CJ_EW_MAX_ARGS];
+    int n = k->prog->n_in + k->prog->n_out, last = k->ndim - 1;
+    for (int a = 0; a < n; a++) {
+        int64_t column = k->shape[last] == 1 ? 1 : k->args[a].stride[last];
+        args[a].dtype = k->args[a].dtype;
+        args[a].data = (char *)k->args[a].data + (i * t->row[a] + j0 * column) * (int64_t)cj_dtype_size(k->args[a].dtype);
+        args[a].stride[0] = column;
+    }
+    t->c->k->ew_span(k->prog, args, 0, j1 - j0);
+}
+
+static bool run_product(cj_ctx *c, cj_kernel *k)
+{
+    cj_gemm g;
+    if (cj__op_is_linear(k->step->op)) cj__linear_describe(&g, &k->call);
+    else cj__gemm_describe(&g, k->call.in[0], k->call.in[1], k->call.out[0]);
+    tail t = { .c = c, .k = k };
+    for (int a = 0; a < k->prog->n_in + k->prog->n_out; a++) { /* stride of a row: the innermost dimension above the last that is longer than 1 */
+        t.row[a] = 0;
+        for (int d = k->ndim - 2; d >= 0; d--)
+            if (k->shape[d] > 1) {
+                t.row[a] = k->args[a].stride[d];
+                break;
+            }
+    }
+    g.tail = run_tail;
+    g.tail_arg = &t;
+    return cj__gemm_run(c, CJ_F32, &g);
+}
+
+static const cj_op fused_op = { .name = "fused", .family = "elementwise", .kind = CJ_INTERNAL, .flags = CJ_OP_NOGRAD };
+
+static bool run_kernel(cj_ctx *c, cj_kernel *k)
+{
+    if (k->kind == CJ_KERNEL_CALL) return k->step->op->run(&k->call);
+    if (k->kind == CJ_KERNEL_PRODUCT) return run_product(c, k);
+    int fault = 0;
+    int64_t numel = 1;
+    for (int d = 0; d < k->ndim; d++) numel *= k->shape[d];
+    if (numel) c->k->ew_run(c->pool, k->prog, k->args, k->ndim, k->shape, &fault);
+    return !fault || cj__error(c, CJ_EVALUE, "plan: integer division by zero");
+}
+
+/* On a device every kernel is a call; fused programs go by the name "fused" with the program as attributes. */
+static bool run_kernel_device(cj_ctx *c, cj_kernel *k)
+{
+    const cj_op *op = k->kind == CJ_KERNEL_FUSED ? &fused_op : k->step->op;
+    const char *(*kernel)(void *, const cj_call *) = c->backend->find(op->name);
+    if (!kernel) return cj__error(c, CJ_EDEVICE, "%s: no %s kernel for this operator", op->name, c->backend->name);
+    const char *fault;
+    if (k->kind != CJ_KERNEL_FUSED) {
+        fault = kernel(c->device_state, &k->call);
+    } else {
+        cj_tensor header[CJ_EW_MAX_ARGS], *list[CJ_EW_MAX_ARGS];
+        cj_storage st = { .device = 1 };
+        int n = k->prog->n_in + k->prog->n_out;
+        for (int a = 0; a < n; a++) {
+            header[a] = (cj_tensor){ .ctx = c, .st = &st, .data = k->args[a].data, .dtype = (uint8_t)k->args[a].dtype, .ndim = (uint8_t)k->ndim };
+            header[a].numel = 1;
+            for (int d = 0; d < k->ndim; d++) header[a].numel *= k->shape[d];
+            memcpy(header[a].shape, k->shape, sizeof k->shape);
+            memcpy(header[a].stride, k->args[a].stride, sizeof header[a].stride);
+            cj__update_contiguous(&header[a]);
+            list[a] = &header[a];
+        }
+        cj_call call = { c, op, k->prog, list, list + k->prog->n_in, k->prog->n_in, k->prog->n_out };
+        fault = kernel(c->device_state, &call);
+    }
+    return !fault || cj__error(c, CJ_EDEVICE, "%s: %s", op->name, fault);
+}
+
+/* Random calls count from where the context's streams are now. */
+static void renumber(cj_ctx *c, cj_trace *t, int sign)
+{
+    for (int i = 0; i < t->n; i++) {
+        if (!(t->step[i].op->flags & CJ_OP_RANDOM)) continue;
+        cj_random_attrs *r = t->step[i].attrs;
+        r->seed = c->rng.seed;
+        r->call += sign > 0 ? c->rng.call[r->stream] : -c->rng.call[r->stream];
+    }
+}
+
+static bool any_draws(const cj_trace *t)
+{
+    for (int s = 0; s < CJ_STREAMS; s++)
+        if (t->draws[s]) return true;
+    return false;
+}
+
+static void patch_inputs(entry *e, cj_tensor *const *in, int n)
+{
+    cj_compiled *p = e->compiled;
+    bool moved = false;
+    for (int i = 0; i < n; i++) {
+        moved |= p->last_input[i] != in[i]->data;
+        p->last_input[i] = in[i]->data;
+    }
+    if (!moved) return;
+    for (int k = 0; k < p->n_patches; k++) *p->patch[k].at = in[p->patch[k].input]->data + p->patch[k].offset;
+}
+
+static bool profiled(cj_ctx *c, cj_kernel *k, bool (*run)(cj_ctx *, cj_kernel *))
+{
+    if (!c->recorder[CJ_REC_PROFILE].record(c, NULL) || !run(c, k)) return false;
+    if (k->kind != CJ_KERNEL_FUSED) return c->recorder[CJ_REC_PROFILE].record(c, &k->call);
+    cj_call call = { .ctx = c, .op = &fused_op };
+    return c->recorder[CJ_REC_PROFILE].record(c, &call);
+}
+
+static bool run_host(cj_plan *p, entry *e, cj_tensor *const *in)
+{
+    cj_ctx *c = p->ctx;
+    cj_trace *t = e->trace;
+    patch_inputs(e, in, p->n_in);
+    bool draws = any_draws(t), ok = true;
+    if (draws) renumber(c, t, 1);
+    for (int i = 0; i < e->compiled->n && ok; i++) {
+        cj_kernel *k = &e->compiled->kernel[i];
+        if (__builtin_expect(atomic_load_explicit(&c->cancelled, memory_order_relaxed), 0)) ok = cj__cancel_check(c);
+        else if (__builtin_expect(c->active & 1u << CJ_REC_PROFILE, 0)) ok = profiled(c, k, run_kernel);
+        else ok = run_kernel(c, k);
+    }
+    if (draws) renumber(c, t, -1);
+    return ok;
+}
+
+static bool run_device_once(cj_plan *p, entry *e)
+{
+    for (int i = 0; i < e->compiled->n; i++)
+        if (!cj__cancel_check(p->ctx) || !run_kernel_device(p->ctx, &e->compiled->kernel[i])) return false;
+    return true;
+}
+
+/* Inputs are copied to fixed places, then all kernels run as one graph. */
+static bool run_device(cj_plan *p, entry *e, cj_tensor *const *in)
+{
+    cj_ctx *c = p->ctx;
+    const cj_backend *b = c->backend;
+    if (!e->staging) {
+        e->staging = cj__zalloc(c, (size_t)(p->n_in + 1) * sizeof *e->staging);
+        for (int i = 0; e->staging && i < p->n_in; i++)
+            if (!(e->staging[i] = cj__tensor_persistent(c, (cj_dtype)in[i]->dtype, in[i]->ndim, in[i]->shape, true))) return false;
+        if (!e->staging) return false;
+    }
+    for (int i = 0; i < p->n_in; i++) {
+        if (!cj__contiguous(in[i])) return cj__error(c, CJ_ECAPTURE, "replay: input %d is not contiguous", i + 1);
+        size_t bytes = (size_t)in[i]->numel * cj_dtype_size((cj_dtype)in[i]->dtype);
+        bool ok = in[i]->st->device ? b->copy(c->device_state, e->staging[i]->data, in[i]->data, bytes)
+                                    : b->to_device(c->device_state, e->staging[i]->data, in[i]->data, bytes);
+        if (!in[i]->st->device) c->memory.host_copies++;
+        if (!ok) return cj__error(c, CJ_EDEVICE, "replay: %s", b->fault(c->device_state));
+    }
+    if (any_draws(e->trace) && b->set_bases && !b->set_bases(c->device_state, c->rng.call, CJ_STREAMS))
+        return cj__error(c, CJ_EDEVICE, "replay: %s", b->fault(c->device_state));
+    if (!e->graph) {
+        patch_inputs(e, e->staging, p->n_in);
+        if (!b->graph_begin(c->device_state)) return cj__error(c, CJ_EDEVICE, "capture: %s", b->fault(c->device_state));
+        bool ok = run_device_once(p, e);
+        e->graph = b->graph_end(c->device_state);
+        if (!ok || !e->graph) return ok ? cj__error(c, CJ_EDEVICE, "capture: %s", b->fault(c->device_state)) : false;
+    }
+    if (!b->graph_launch(c->device_state, e->graph)) return cj__error(c, CJ_EDEVICE, "replay: %s", b->fault(c->device_state));
+    if (any_draws(e->trace) && b->set_bases) b->set_bases(c->device_state, (uint64_t[CJ_STREAMS]){ 0 }, CJ_STREAMS);
+    return true;
+}
+
+static bool compile(cj_plan *p, entry *e)
+{
+    cj_ctx *c = p->ctx;
+    cj_compiled *k = cj__zalloc(c, sizeof *k);
+    if (!k) return false;
+    if (!cj__plan_fuse(c, e->trace, k) || !cj__plan_layout(c, e->trace, k)) {
+        compiled_free(c, k);
+        return false;
+    }
+    e->compiled = k;
+    return true;
+}
+
+/* The results as headers on the arena, or on what the step wrote. */
+static bool hand_out(cj_plan *p, entry *e, cj_tensor **out)
+{
+    cj_ctx *c = p->ctx;
+    for (int k = 0; k < e->trace->n_out; k++) {
+        const cj_arg *a = &e->trace->out[k];
+        const cj_slot *s = &e->trace->slot[a->slot];
+        cj_storage *st = s->kind == CJ_SLOT_PERSISTENT ? s->st : e->compiled->arena;
+        cj_tensor *h = cj__header(c);
+        if (!h) return false;
+        h->st = st;
+        cj__storage_retain(st);
+        h->dtype = a->dtype;
+        h->ndim = a->ndim;
+        h->numel = a->numel;
+        memcpy(h->shape, a->shape, sizeof h->shape);
+        memcpy(h->stride, a->stride, sizeof h->stride);
+        h->data = (char *)st->data + (s->kind == CJ_SLOT_TEMP ? s->offset : 0) + a->offset;
+        cj__update_contiguous(h);
+        out[k] = h;
+    }
+    return true;
+}
+
+static void bump_versions(entry *e)
+{
+    for (int i = 0; i < e->compiled->n; i++) {
+        const cj_traced *s = e->compiled->kernel[i].step;
+        if (e->compiled->kernel[i].kind != CJ_KERNEL_CALL || !(s->op->flags & CJ_OP_WRITES)) continue;
+        for (int k = 0, n = cj__writes(s->op, s->attrs); k < n; k++) {
+            cj_storage *st = e->trace->slot[s->arg[k].slot].st;
+            if (!st) continue;
+            st->version++;
+            st->writer = s->op;
+        }
+    }
+}
+
+bool cj_replay(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
+{
+    if (!p) return false;
+    cj_ctx *c = p->ctx;
+    if (out)
+        for (int k = 0; p->current && p->current->trace && k < p->current->trace->n_out; k++) out[k] = c->poison;
+    if (!inputs_ok(c, "replay", in, p->n_in)) return false;
+    if (c->trace) return cj__error(c, CJ_ECAPTURE, "replay: called inside a captured step");
+    entry *e = p->current;
+    bool same = e && e->mode == c->mode && e->grad == c->grad_enabled;
+    for (int k = 0; k < p->n_in && same; k++) same = key_fits(&e->key[k], in[k]);
+    if (!same) e = find_entry(p, in);
+    if (!e && !(e = new_entry(p, in))) return false;
+    e->used = ++p->clock;
+    p->current = e;
+    if (!e->compiled) {
+        cj_trace *t = traced_run(p, in, out);
+        if (!t) return false;
+        if (!e->trace) {
+            e->trace = t;
+            return true;
+        }
+        bool ok = cj__trace_same(c, e->trace, t);
+        cj__trace_free(t);
+        return ok && compile(p, e);
+    }
+    uint64_t before = c->memory.system_allocs;
+    bool ok = c->backend ? run_device(p, e, in) : run_host(p, e, in);
+    p->last_allocs = c->memory.system_allocs - before;
+    if (!ok) return false;
+    for (int s = 0; s < CJ_STREAMS; s++) c->rng.call[s] += e->trace->draws[s];
+    bump_versions(e);
+    return !out || hand_out(p, e, out);
+}
+
+/* ---- looking ------------------------------------------------------------------------------------------------------------------------------------------- */
+
+cj_plan_stats cj_plan_statistics(const cj_plan *p)
+{
+    cj_plan_stats s = { 0 };
+    if (!p || !p->current) return s;
+    const entry *e = p->current;
+    for (int i = 0; i < p->n; i++) s.plans += p->entry[i]->compiled != NULL;
+    if (e->trace) s.operators = e->trace->n;
+    s.compiled = e->compiled != NULL;
+    if (!e->compiled) return s;
+    s.kernels = e->compiled->n;
+    s.elementwise = e->compiled->fused;
+    s.removed = e->compiled->removed;
+    s.bytes = e->compiled->bytes;
+    s.bound = e->compiled->bound;
+    s.allocations = p->last_allocs;
+    return s;
+}
+
+bool cj_plan_print(const cj_plan *p, FILE *f)
+{
+    if (!p || !p->current || !p->current->compiled) return false;
+    const cj_compiled *k = p->current->compiled;
+    static const char *const names[] = {
+#define X(name, arity) #name,
+        CJ_EW_OPS(X)
+#undef X
+    };
+    fprintf(f, "%4s  %-22s %-28s %s\n", "", "kernel", "result", "what");
+    for (int i = 0; i < k->n; i++) {
+        const cj_kernel *q = &k->kernel[i];
+        const cj_arg *y = q->kind == CJ_KERNEL_CALL ? (q->step->nout ? &q->step->arg[q->step->nin] : &q->step->arg[q->step->nin ? 1 % q->step->nin : 0])
+                                                    : &q->ew[q->prog->n_in];
+        char shape[96];
+        snprintf(shape, sizeof shape, "%s %s", cj_dtype_name((cj_dtype)y->dtype), cj__shape_text(y->ndim, y->shape));
+        const char *slash = q->step && q->step->file ? strrchr(q->step->file, '/') : NULL;
+        fprintf(f, "%4d  %-22s %-28s ", i, q->kind == CJ_KERNEL_FUSED ? "fused" : q->step->op->name, shape);
+        if (q->kind != CJ_KERNEL_CALL)
+            for (int j = 0; j < q->prog->n_instr; j++) fprintf(f, "%s%s", j ? " " : q->kind == CJ_KERNEL_PRODUCT ? "then " : "", names[q->prog->instr[j].code]);
+        if (q->step && q->step->file) fprintf(f, "  (%s:%d)", slash ? slash + 1 : q->step->file, q->step->line);
+        fputc('\n', f);
+    }
+    fprintf(f, "%d kernels (%d elementwise) from %d operators, %d dead; %zu bytes planned, %zu live at once\n", k->n, k->fused, p->current->trace->n, k->removed,
+            k->bytes, k->bound);
+    return !ferror(f);
+}

@@ -1,0 +1,113 @@
+/* Capture and plans: what a trace holds, what a plan runs.
+ *
+ *   trace.c   records a step as it executes, compares two recordings
+ *   fuse.c    dead code, elementwise chains into programs, chains into the product before them
+ *   layout.c  liveness, buffer offsets, the max-live bound
+ *   plan.c    the public calls, the cache, the replay
+ */
+#ifndef CJ_GRAD_PLAN_H
+#define CJ_GRAD_PLAN_H
+
+#include "grad/grad.h"
+#include "ops/ops.h"
+
+/* Memory of one trace or plan: freed as a whole. */
+typedef struct cj_region {
+    struct cj_region_block *block;
+} cj_region;
+void *cj__region_alloc(cj_ctx *c, cj_region *r, size_t bytes); /* zeroed; NULL after CJ_EMEMORY */
+void cj__region_free(cj_ctx *c, cj_region *r);
+
+typedef enum cj_slot_kind { CJ_SLOT_TEMP, CJ_SLOT_INPUT, CJ_SLOT_PERSISTENT } cj_slot_kind;
+
+/* A storage that the step touches. */
+typedef struct cj_slot {
+    cj_slot_kind kind;
+    int input;          /* CJ_SLOT_INPUT: which */
+    cj_storage *st;     /* CJ_SLOT_PERSISTENT: retained */
+    size_t bytes;
+    int64_t offset;     /* CJ_SLOT_TEMP: place in the arena, -1 while it has none */
+    int first, last;    /* kernels that define it and read it last */
+    int uses;           /* reads by live steps */
+    bool output;        /* handed out by the plan */
+    bool device;
+} cj_slot;
+
+/* A tensor as a step saw it. */
+typedef struct cj_arg {
+    int32_t slot;
+    uint8_t dtype, ndim, contiguous;
+    int64_t offset;     /* bytes from the start of the storage */
+    int64_t numel;
+    int64_t shape[CJ_MAX_DIMS], stride[CJ_MAX_DIMS];
+} cj_arg;
+
+typedef struct cj_traced {
+    const cj_op *op;
+    void *attrs;
+    cj_arg *arg;        /* inputs, then outputs */
+    int nin, nout;
+    cj_dtype compute;   /* of elementwise operators */
+    const char *file;
+    int line;
+    bool live;
+} cj_traced;
+
+struct cj_trace {
+    cj_ctx *ctx;
+    cj_region region;
+    cj_traced *step;
+    int n, cap;
+    cj_slot *slot;
+    int n_slots, cap_slots;
+    cj_rng_state rng;               /* at the start */
+    uint64_t draws[CJ_STREAMS];     /* taken by the step */
+    int n_out;
+    cj_arg out[CJ_MAX_PLAN_OUTPUTS];
+};
+
+/* What a plan runs, in order. */
+typedef enum cj_kernel_kind { CJ_KERNEL_CALL, CJ_KERNEL_FUSED, CJ_KERNEL_PRODUCT /* with an elementwise tail */ } cj_kernel_kind;
+typedef struct cj_kernel {
+    cj_kernel_kind kind;
+    const cj_traced *step;          /* call, product */
+    cj_ew_prog *prog;               /* fused, product */
+    cj_arg *ew;                     /* the program's arguments: n_in inputs, n_out outputs; strides over the iteration shape */
+    int ndim;
+    int64_t shape[CJ_MAX_DIMS];
+    int in_place;                   /* product: the program output whose buffer the product uses, or -1 */
+    int product_input;              /* product: which program input is the product */
+    bool dead;
+    /* made by the layout */
+    cj_call call;
+    cj_tensor *header;              /* nin + nout of them */
+    cj_ew_arg *args;
+    int members;
+} cj_kernel;
+
+typedef struct cj_compiled {
+    cj_region region;
+    cj_kernel *kernel;
+    int n;
+    size_t bytes, bound;
+    int fused, removed;
+    cj_storage *arena;
+    struct cj_patch {               /* pointers into inputs, moved at every replay */
+        void **at;
+        int input;
+        int64_t offset;
+    } *patch;
+    int n_patches;
+    const void *last_input[CJ_MAX_PLAN_INPUTS];
+} cj_compiled;
+
+cj_trace *cj__trace_begin(cj_ctx *c, cj_tensor *const *in, int n, cj_tensor **alias);
+bool cj__trace_end(cj_ctx *c, cj_trace *t, cj_tensor *const *out, bool ok);
+void cj__trace_free(cj_trace *t);
+/* true where both recorded the same; otherwise an error that names the first difference. */
+bool cj__trace_same(cj_ctx *c, const cj_trace *a, const cj_trace *b);
+
+bool cj__plan_fuse(cj_ctx *c, cj_trace *t, cj_compiled *p);
+bool cj__plan_layout(cj_ctx *c, cj_trace *t, cj_compiled *p);
+
+#endif

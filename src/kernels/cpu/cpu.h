@@ -1,0 +1,131 @@
+/* The table of CPU kernels: one instance per instruction-set level (table.c), chosen when a context is made.
+ *
+ * Kernels know pointers, sizes and strides, nothing of tensors, tapes or errors; arguments have been validated before.  They allocate nothing: scratch
+ * comes from the caller.  Sizes and strides count elements.  Results depend on the arguments and the level only, never on the number of threads.
+ */
+#ifndef CJ_KERNELS_CPU_CPU_H
+#define CJ_KERNELS_CPU_CPU_H
+
+#include "cajal/core.h"
+#include "core/parallel.h"
+#include "kernels/cpu/ew.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/isa.h"
+
+/* ---- reductions (reduce.c) ------------------------------------------------------------------------------------------------------ */
+
+typedef enum cj_reduce_code { CJ_RED_SUM, CJ_RED_PROD, CJ_RED_MAX, CJ_RED_MIN, CJ_RED_ARGMAX, CJ_RED_ARGMIN, CJ_RED_ANY, CJ_RED_ALL, CJ_REDS } cj_reduce_code;
+
+/* x is [outer, len, inner] with the given strides, y is contiguous [outer, inner].
+ * SUM, PROD, MAX, MIN: y has x's dtype (float sums blocked, bf16/f16 accumulated in f32; integer sums of any width and bool come with y i64); NaN wins MAX and MIN.
+ * ARGMAX, ARGMIN: y is i64, the first index among ties, NaN wins.  ANY, ALL: y is bool.  scale multiplies a float SUM (mean: 1/len). */
+typedef void cj_reduce_fn(cj_pool *pool, cj_reduce_code code, cj_dtype dtype, const void *x, int64_t outer, int64_t len, int64_t inner,
+                          int64_t s_outer, int64_t s_len, int64_t s_inner, void *y, double scale);
+
+/* ---- copies (copy.c) -------------------------------------------------------------------------------------------------------------- */
+
+/* y[i…] = convert(x[i…]) over any strides and dtypes. Float to integer truncates and saturates, NaN becomes 0; float to bool is x != 0.
+ * Contiguous same-dtype runs are memcpy, 2-D transposes are tiled. */
+typedef void cj_copy_fn(cj_pool *pool, int ndim, const int64_t *shape, cj_dtype xt, const void *x, const int64_t *xs, cj_dtype yt, void *y,
+                        const int64_t *ys);
+/* n elements of dtype t set to value (converted as cj_copy_fn does). */
+typedef void cj_fill_fn(cj_pool *pool, cj_dtype t, void *y, int64_t n, double value, int64_t ivalue);
+
+/* ---- indexing (index.c) ---------------------------------------------------------------------------------------------------------- */
+
+/* y[i0, j, i2] = x[i0, index[j], i2]: x [outer, len, inner], index n_index values of i64, y contiguous [outer, n_index, inner]. elem: element size in bytes.
+ * Indices are in range (checked by cj_index_check). */
+typedef void cj_index_select_fn(cj_pool *pool, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index,
+                                int64_t n_index, void *y);
+/* y[i0, index[j], i2] += x[i0, j, i2], in the order of j for every element (deterministic); y starts as given. dtype float or integer. */
+typedef void cj_index_add_fn(cj_pool *pool, cj_dtype t, void *y, int64_t outer, int64_t len, int64_t inner, const int64_t *index,
+                             int64_t n_index, const void *x);
+/* gather: y[i0, j, i2] = x[i0, index[i0, j, i2], i2]; all contiguous; x [outer, len, inner], index and y [outer, n, inner]. */
+typedef void cj_gather_fn(cj_pool *pool, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n,
+                          void *y);
+/* scatter_add: y[i0, index[i0, j, i2], i2] += x[i0, j, i2], in the order of j. */
+typedef void cj_scatter_add_fn(cj_pool *pool, cj_dtype t, void *y, int64_t outer, int64_t len, int64_t inner, const int64_t *index,
+                               int64_t n, const void *x);
+/* The first position whose index lies outside [0, len), or -1. */
+typedef int64_t cj_index_check_fn(cj_pool *pool, const int64_t *index, int64_t n, int64_t len);
+
+/* ---- rows (rows.c): fused composites over the last axis; x [rows, n] with unit column stride and row stride s_row, f32/f64/bf16/f16 ----- */
+
+typedef void cj_softmax_fn(cj_pool *pool, cj_dtype t, const void *x, int64_t rows, int64_t n, int64_t s_row, void *y, bool log);
+/* dx from y and dy (contiguous): softmax dx = y*(dy - sum(y*dy)); log-softmax dx = dy - exp(y)*sum(dy). */
+typedef void cj_softmax_bwd_fn(cj_pool *pool, cj_dtype t, const void *y, const void *dy, int64_t rows, int64_t n, void *dx, bool log);
+/* y = (x - mean) / sqrt(var + eps) * w + b; w, b may be NULL; mean and rstd (f32, or f64 for f64; rows values) are saved. */
+typedef void cj_layer_norm_fn(cj_pool *pool, cj_dtype t, const void *x, int64_t rows, int64_t n, int64_t s_row, const void *w, const void *b,
+                              double eps, void *y, void *mean, void *rstd);
+/* dx, dw, db (each may be NULL). scratch: cj_layer_norm_bwd_scratch bytes. */
+typedef void cj_layer_norm_bwd_fn(cj_pool *pool, cj_dtype t, const void *x, const void *dy, const void *w, const void *mean,
+                                  const void *rstd, int64_t rows, int64_t n, int64_t s_row, void *dx, void *dw, void *db, void *scratch);
+typedef size_t cj_layer_norm_bwd_scratch_fn(cj_dtype t, int64_t rows, int64_t n);
+/* Cross-entropy with class targets: loss[r] = lse(x[r]) - (1-smooth)*x[r,target] - smooth*mean(x[r]); rows whose target is ignore give 0. lse (f32/f64) is saved.
+ * x has unit column stride, row stride s_row. loss has x's dtype. */
+typedef void cj_cross_entropy_fn(cj_pool *pool, cj_dtype t, const void *x, int64_t rows, int64_t n, int64_t s_row, const int64_t *target,
+                                 int64_t ignore, double smooth, void *loss, void *lse);
+/* dx[r] = g[r]*(softmax(x[r]) - (1-smooth)*onehot - smooth/n); g has row stride s_g (0: one value for all) and x's dtype. */
+typedef void cj_cross_entropy_bwd_fn(cj_pool *pool, cj_dtype t, const void *x, int64_t rows, int64_t n, int64_t s_row,
+                                     const int64_t *target, int64_t ignore, double smooth, const void *lse, const void *g, int64_t s_g,
+                                     void *dx);
+
+/* ---- random draws (random.c): the same bits on every level, thread count and device ----------------------------------------------- */
+
+typedef enum cj_draw { CJ_DRAW_UNIFORM, CJ_DRAW_NORMAL, CJ_DRAW_BERNOULLI, CJ_DRAW_INTEGER, CJ_DRAW_EXPONENTIAL } cj_draw;
+/* Element i (row-major) takes words of Philox4x32-10 with key (seed, stream) and counter (call, i / 4 …); a, b: uniform [a, b), normal mean a and deviation b,
+ * Bernoulli probability a, integers a <= v < b, exponential rate a. y contiguous. */
+typedef void cj_random_fn(cj_pool *pool, cj_draw kind, cj_dtype t, uint64_t seed, uint64_t stream, uint64_t call, double a, double b,
+                          int64_t n, void *y);
+
+/* ---- updates (update.c): one pass over a list of parameters ---------------------------------------------------------------------------- */
+
+typedef struct cj_update_slice { /* all contiguous, n elements of dtype f32 or f64 */
+    void *p;         /* parameter */
+    const void *g;   /* gradient */
+    void *m, *v;     /* states, or NULL */
+    int64_t n;
+} cj_update_slice;
+typedef struct cj_update_opts {
+    double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
+    double bias1, bias2;   /* 1 - beta1^t, 1 - beta2^t */
+    double grad_scale;     /* every gradient is multiplied by this first (clipping, loss scale) */
+    bool nesterov, decoupled /* AdamW */, amsgrad, first /* momentum: first step copies the gradient */;
+} cj_update_opts;
+/* PyTorch's formulas.  SGD: g += wd*p; m = momentum*m + (1-dampening)*g (m = g on the first step); p -= lr*(nesterov ? g + momentum*m : m). */
+typedef void cj_update_fn(cj_pool *pool, cj_dtype t, const cj_update_slice *slices, int n_slices, const cj_update_opts *o);
+/* Sum of squares of all gradients, in f64, blocked by shape. */
+typedef double cj_sumsq_fn(cj_pool *pool, cj_dtype t, const cj_update_slice *slices, int n_slices);
+
+typedef struct cj_cpu_kernels {
+    const char *name; /* "avx512" … */
+    cj_ew_run_fn *ew_run;
+    cj_ew_span_fn *ew_span;
+    cj_gemm_fn *gemm[CJ_DTYPES];                     /* by dtype; NULL where there is none */
+    cj_gemm_workspace_fn *gemm_workspace[CJ_DTYPES];
+    cj_reduce_fn *reduce;
+    cj_copy_fn *copy;
+    cj_fill_fn *fill;
+    cj_index_select_fn *index_select;
+    cj_index_add_fn *index_add;
+    cj_gather_fn *gather;
+    cj_scatter_add_fn *scatter_add;
+    cj_index_check_fn *index_check;
+    cj_softmax_fn *softmax;
+    cj_softmax_bwd_fn *softmax_bwd;
+    cj_layer_norm_fn *layer_norm;
+    cj_layer_norm_bwd_fn *layer_norm_bwd;
+    cj_layer_norm_bwd_scratch_fn *layer_norm_bwd_scratch;
+    cj_cross_entropy_fn *cross_entropy;
+    cj_cross_entropy_bwd_fn *cross_entropy_bwd;
+    cj_random_fn *random;
+    cj_update_fn *sgd, *adam;
+    cj_sumsq_fn *sumsq;
+} cj_cpu_kernels;
+
+/* The table of a level, or NULL where it is not built in or the processor lacks it. */
+const cj_cpu_kernels *cj__cpu_kernels(cj_isa level);
+/* The level named "avx512", "avx2", "neon" or "portable", or -1. */
+int cj__isa_by_name(const char *name);
+
+#endif

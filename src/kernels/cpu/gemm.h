@@ -1,0 +1,39 @@
+/* The packed matrix product: C = act(A·B + bias) or C += A·B, batched, any strides on A and B.
+ *
+ * A[i,p] = a[i*a_row + p*a_col], so a transposed view costs nothing; C is row-major with unit column stride.  The order in which the products of
+ * one element of C are summed depends on the shape only: same bits for any number of threads.
+ */
+#ifndef CJ_KERNELS_CPU_GEMM_H
+#define CJ_KERNELS_CPU_GEMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/parallel.h"
+
+typedef enum cj_gemm_act { CJ_GEMM_LINEAR, CJ_GEMM_RELU } cj_gemm_act;
+
+/* Called for every finished piece of a row of C while it is still in cache: columns [j0, j1) of row i of batch item b.
+ * May be called from any worker, once per element of C. */
+typedef void (*cj_gemm_tail)(void *arg, int64_t b, int64_t i, int64_t j0, int64_t j1);
+
+typedef struct cj_gemm {
+    int64_t m, n, k, batch; /* batch >= 1 */
+    const void *a, *b;
+    void *c;
+    int64_t a_row, a_col, a_batch; /* strides in elements; a_batch or b_batch may be 0 (broadcast) */
+    int64_t b_row, b_col, b_batch;
+    int64_t c_row, c_batch;
+    int accumulate;    /* C += A·B; bias, act and tail are applied to the sum */
+    const void *bias;  /* n values added to every row, or NULL; dtype of C */
+    cj_gemm_act act;
+    cj_gemm_tail tail; /* after bias and act; or NULL */
+    void *tail_arg;
+} cj_gemm;
+
+/* Bytes of 64-byte aligned scratch that a product of this shape on this many threads needs; 0 for the shapes that need none.
+ * elem is the element size of A, B and C: 4 (f32), 8 (f64). */
+typedef size_t cj_gemm_workspace_fn(const cj_gemm *g, int threads);
+typedef void cj_gemm_fn(cj_pool *pool, const cj_gemm *g, void *workspace);
+
+#endif

@@ -1,0 +1,189 @@
+/* The register tile: R rows of C times V vectors of columns, summed over k with every accumulator in a register.
+ *
+ *     acc[i][v] += A[i,p] * B[p, v*VL .. v*VL+VL)        for p = 0 .. k-1, in this order
+ *
+ * A is read by broadcast straight from wherever it lies (any row and column stride: plain, transposed or packed), B by vectors from rows b_row
+ * apart (plain row-major, or a packed panel with b_row = V*VL).  Row addresses are formed as one pointer per four rows plus 0, 1, 2 or 3 row
+ * strides, so 9 rows cost 6 address registers.
+ *
+ * Tile shapes: on the AVX-512 machines measured, a core sustains two multiply-adds but only about one vector load per cycle, so a tile wants
+ * (R + V) <= R*V / 2.  6x4, 8x3 and 9x3 vectors reach 98 % of the peak, 14x2 only 86-94 % and 16x1 52 %.  With 16 registers: 4x3 and 6x2.
+ */
+#ifndef CJ_KERNELS_CPU_GEMM_TILE_H
+#define CJ_KERNELS_CPU_GEMM_TILE_H
+
+#include "kernels/cpu/gemm_simd.h"
+
+#if GEMM_REGISTERS == 32
+#define TILE_ROWS_1 12
+#define TILE_ROWS_2 12
+#define TILE_ROWS_3 9
+#define TILE_ROWS_4 6
+#define TILE_WIDTH 4 /* vectors in the widest packed panel */
+#else
+#define TILE_ROWS_1 12
+#define TILE_ROWS_2 6
+#define TILE_ROWS_3 4
+#define TILE_WIDTH 3
+#endif
+#define TILE_MAX_ROWS 12
+
+typedef struct tile {
+    int64_t k;
+    const float *a;
+    int64_t a_row, a_col;
+    const float *b;
+    int64_t b_row;
+    float *c;
+    int64_t c_row;
+    const float *bias; /* V*VL values (less in the last vector), or NULL */
+    float *copy;       /* the copying tile writes the rows of B that it reads here, as a packed panel */
+    const float *next; /* the prefetching tile brings one line of each of k rows of B, next_row apart, into L2 meanwhile */
+    int64_t next_row;
+    int last;          /* lanes of the last vector that exist in C: 1..VL */
+    int add, relu;     /* C += instead of C =; clamp at zero */
+} tile;
+
+typedef void tile_fn(const tile *t);
+
+enum { B_PLAIN, B_COPY, B_AHEAD, B_MODES };
+
+#define UNROLL _Pragma("GCC unroll 12")
+
+#if !GEMM_MASKS_ARE_FREE
+/* Finishes a tile whose last vector is ragged from a copy of its sums: without masks, one element after another. */
+static __attribute__((noinline)) void tile_edge(const tile *t, const float *sum, int R, int V) {
+    const int columns = (V - 1) * VL + t->last;
+    for (int i = 0; i < R; i++) {
+        float *c = t->c + i * t->c_row;
+        for (int j = 0; j < columns; j++) {
+            float y = sum[i * V * VL + j];
+            if (t->add) y = c[j] + y;
+            if (t->bias) y += t->bias[j];
+            c[j] = t->relu && y < 0 ? 0 : y;
+        }
+    }
+}
+#endif
+
+/* R, V and mode are constants at every call, so that all loops unroll and acc lives in registers.  Where masks are not free, B must be readable up
+ * to a full last vector: the driver packs such a panel. */
+GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mode) {
+    const vmask last = vfirst(t->last);
+    vf acc[TILE_MAX_ROWS][4];
+    UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vzero();
+
+    int64_t row1 = t->a_row, row2 = 2 * row1, row3 = 3 * row1, a_col = t->a_col, b_row = t->b_row, next_row = t->next_row;
+    const float *a0 = t->a, *a4 = a0, *a8 = a0, *b = t->b, *next = t->next;
+    if (R > 4) a4 = a0 + 4 * row1;
+    if (R > 8) a8 = a0 + 8 * row1;
+    float *copy = t->copy;
+    /* Keeps the compiler from turning the address sums into one running pointer per row, which would spill. */
+    __asm__("" : "+r"(row1), "+r"(row2), "+r"(row3), "+r"(a_col), "+r"(b_row));
+
+    if (t->k > 64) { /* C is wanted at the end: have it in L1 by then */
+        UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) __builtin_prefetch(t->c + i * t->c_row + v * VL, 1, 3);
+    }
+
+    for (int64_t p = t->k; p > 0; p--) {
+        vf x[4];
+        UNROLL for (int v = 0; v < V; v++) {
+            x[v] = GEMM_MASKS_ARE_FREE && v == V - 1 ? vload_first(b + v * VL, last) : vload(b + v * VL);
+            if (mode == B_COPY) vstore(copy + v * VL, x[v]);
+        }
+        UNROLL for (int i = 0; i < R; i++) {
+            const float *q = i < 4 ? a0 : i < 8 ? a4 : a8;
+            const vf s = vset1(q[i % 4 == 0 ? 0 : i % 4 == 1 ? row1 : i % 4 == 2 ? row2 : row3]);
+            UNROLL for (int v = 0; v < V; v++) acc[i][v] = vfma(s, x[v], acc[i][v]);
+        }
+        b += b_row;
+        a0 += a_col;
+        if (R > 4) a4 += a_col;
+        if (R > 8) a8 += a_col;
+        if (mode == B_COPY) copy += V * VL;
+        if (mode == B_AHEAD) {
+            __builtin_prefetch(next, 0, 2);
+            next += next_row;
+        }
+    }
+
+#if !GEMM_MASKS_ARE_FREE
+    if (t->last < VL) {
+        float sum[TILE_MAX_ROWS * 4 * VL];
+        UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) vstore(sum + (i * V + v) * VL, acc[i][v]);
+        tile_edge(t, sum, R, V);
+        return;
+    }
+#endif
+#define C_LOAD(p, v) (GEMM_MASKS_ARE_FREE && (v) == V - 1 ? vload_first((p) + (v) * VL, last) : vload((p) + (v) * VL))
+    float *c = t->c;
+    const int64_t c_row = t->c_row;
+    if (t->add) UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vadd(C_LOAD(c + i * c_row, v), acc[i][v]);
+    if (t->bias) {
+        UNROLL for (int v = 0; v < V; v++) {
+            const vf bias = C_LOAD(t->bias, v);
+            UNROLL for (int i = 0; i < R; i++) acc[i][v] = vadd(acc[i][v], bias);
+        }
+    }
+    if (t->relu) UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vrelu(acc[i][v]);
+#undef C_LOAD
+    UNROLL for (int i = 0; i < R; i++, c += c_row) {
+        UNROLL for (int v = 0; v < V; v++) {
+            if (GEMM_MASKS_ARE_FREE && v == V - 1) vstore_first(c + v * VL, acc[i][v], last);
+            else vstore(c + v * VL, acc[i][v]);
+        }
+    }
+}
+
+#define TILE(R, V)                                                                                                                                   \
+    static void tile_plain_##R##x##V(const tile *t) { tile_run(t, R, V, B_PLAIN); }                                                                  \
+    static void tile_copy_##R##x##V(const tile *t) { tile_run(t, R, V, B_COPY); }                                                                    \
+    static void tile_ahead_##R##x##V(const tile *t) { tile_run(t, R, V, B_AHEAD); }
+#define TILE_ENTRY(R, V) {tile_plain_##R##x##V, tile_copy_##R##x##V, tile_ahead_##R##x##V}
+
+/* clang-format off */
+TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1) TILE(8, 1) TILE(9, 1) TILE(10, 1) TILE(11, 1) TILE(12, 1)
+TILE(1, 2) TILE(2, 2) TILE(3, 2) TILE(4, 2) TILE(5, 2) TILE(6, 2)
+TILE(1, 3) TILE(2, 3) TILE(3, 3) TILE(4, 3)
+#if GEMM_REGISTERS == 32
+TILE(7, 2) TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2)
+TILE(5, 3) TILE(6, 3) TILE(7, 3) TILE(8, 3) TILE(9, 3)
+TILE(1, 4) TILE(2, 4) TILE(3, 4) TILE(4, 4) TILE(5, 4) TILE(6, 4)
+#endif
+
+static tile_fn *const tiles[TILE_WIDTH][TILE_MAX_ROWS][B_MODES] = {
+    {TILE_ENTRY(1, 1), TILE_ENTRY(2, 1), TILE_ENTRY(3, 1), TILE_ENTRY(4, 1), TILE_ENTRY(5, 1), TILE_ENTRY(6, 1),
+     TILE_ENTRY(7, 1), TILE_ENTRY(8, 1), TILE_ENTRY(9, 1), TILE_ENTRY(10, 1), TILE_ENTRY(11, 1), TILE_ENTRY(12, 1)},
+#if GEMM_REGISTERS == 32
+    {TILE_ENTRY(1, 2), TILE_ENTRY(2, 2), TILE_ENTRY(3, 2), TILE_ENTRY(4, 2), TILE_ENTRY(5, 2), TILE_ENTRY(6, 2),
+     TILE_ENTRY(7, 2), TILE_ENTRY(8, 2), TILE_ENTRY(9, 2), TILE_ENTRY(10, 2), TILE_ENTRY(11, 2), TILE_ENTRY(12, 2)},
+    {TILE_ENTRY(1, 3), TILE_ENTRY(2, 3), TILE_ENTRY(3, 3), TILE_ENTRY(4, 3), TILE_ENTRY(5, 3), TILE_ENTRY(6, 3),
+     TILE_ENTRY(7, 3), TILE_ENTRY(8, 3), TILE_ENTRY(9, 3)},
+    {TILE_ENTRY(1, 4), TILE_ENTRY(2, 4), TILE_ENTRY(3, 4), TILE_ENTRY(4, 4), TILE_ENTRY(5, 4), TILE_ENTRY(6, 4)},
+#else
+    {TILE_ENTRY(1, 2), TILE_ENTRY(2, 2), TILE_ENTRY(3, 2), TILE_ENTRY(4, 2), TILE_ENTRY(5, 2), TILE_ENTRY(6, 2)},
+    {TILE_ENTRY(1, 3), TILE_ENTRY(2, 3), TILE_ENTRY(3, 3), TILE_ENTRY(4, 3)},
+#endif
+};
+/* clang-format on */
+
+/* Rows of the tallest tile that is V vectors wide. */
+GEMM_INLINE int tile_rows(int V) {
+#if GEMM_REGISTERS == 32
+    return V == 4 ? TILE_ROWS_4 : V == 3 ? TILE_ROWS_3 : V == 2 ? TILE_ROWS_2 : TILE_ROWS_1;
+#else
+    return V == 3 ? TILE_ROWS_3 : V == 2 ? TILE_ROWS_2 : TILE_ROWS_1;
+#endif
+}
+
+/* Vectors of the next panel when `left` vectors of columns remain, such that no narrow panel is left over if it can be avoided. */
+GEMM_INLINE int tile_panel(int64_t left) {
+    if (left <= 3) return (int)left;
+#if TILE_WIDTH == 4
+    return left == 5 || left == 6 || left == 9 ? 3 : 4;
+#else
+    return left == 4 ? 2 : 3;
+#endif
+}
+
+#endif

@@ -1,0 +1,66 @@
+/* The kernels of one instruction-set level, collected (cpu.h). */
+#include "kernels/cpu/cpu.h"
+
+cj_ew_run_fn CJ_K(cj__ew_run);
+cj_ew_span_fn CJ_K(cj__ew_span);
+cj_gemm_fn CJ_K(cj__gemm_f32), CJ_K(cj__gemm_f64), CJ_K(cj__gemm_bf16), CJ_K(cj__gemm_f16);
+cj_gemm_workspace_fn CJ_K(cj__gemm_workspace_f32), CJ_K(cj__gemm_workspace_f64), CJ_K(cj__gemm_workspace_bf16), CJ_K(cj__gemm_workspace_f16);
+cj_reduce_fn CJ_K(cj__reduce);
+cj_copy_fn CJ_K(cj__copy);
+cj_fill_fn CJ_K(cj__fill);
+cj_index_select_fn CJ_K(cj__index_select);
+cj_index_add_fn CJ_K(cj__index_add);
+cj_gather_fn CJ_K(cj__gather);
+cj_scatter_add_fn CJ_K(cj__scatter_add);
+cj_index_check_fn CJ_K(cj__index_check);
+cj_softmax_fn CJ_K(cj__softmax);
+cj_softmax_bwd_fn CJ_K(cj__softmax_bwd);
+cj_layer_norm_fn CJ_K(cj__layer_norm);
+cj_layer_norm_bwd_fn CJ_K(cj__layer_norm_bwd);
+cj_layer_norm_bwd_scratch_fn CJ_K(cj__layer_norm_bwd_scratch);
+cj_cross_entropy_fn CJ_K(cj__cross_entropy);
+cj_cross_entropy_bwd_fn CJ_K(cj__cross_entropy_bwd);
+cj_random_fn CJ_K(cj__random);
+cj_update_fn CJ_K(cj__sgd), CJ_K(cj__adam);
+cj_sumsq_fn CJ_K(cj__sumsq);
+
+#if defined CJ_ISA_AVX512
+#define LEVEL_NAME "avx512"
+#elif defined CJ_ISA_AVX2
+#define LEVEL_NAME "avx2"
+#elif defined CJ_ISA_NEON
+#define LEVEL_NAME "neon"
+#else
+#define LEVEL_NAME "portable"
+#endif
+
+extern const cj_cpu_kernels CJ_K(cj__cpu);
+const cj_cpu_kernels CJ_K(cj__cpu) = {
+    .name = LEVEL_NAME,
+    .ew_run = CJ_K(cj__ew_run),
+    .ew_span = CJ_K(cj__ew_span),
+    .gemm = { [CJ_F32] = CJ_K(cj__gemm_f32), [CJ_F64] = CJ_K(cj__gemm_f64), [CJ_BF16] = CJ_K(cj__gemm_bf16), [CJ_F16] = CJ_K(cj__gemm_f16) },
+    .gemm_workspace = { [CJ_F32] = CJ_K(cj__gemm_workspace_f32),
+                        [CJ_F64] = CJ_K(cj__gemm_workspace_f64),
+                        [CJ_BF16] = CJ_K(cj__gemm_workspace_bf16),
+                        [CJ_F16] = CJ_K(cj__gemm_workspace_f16) },
+    .reduce = CJ_K(cj__reduce),
+    .copy = CJ_K(cj__copy),
+    .fill = CJ_K(cj__fill),
+    .index_select = CJ_K(cj__index_select),
+    .index_add = CJ_K(cj__index_add),
+    .gather = CJ_K(cj__gather),
+    .scatter_add = CJ_K(cj__scatter_add),
+    .index_check = CJ_K(cj__index_check),
+    .softmax = CJ_K(cj__softmax),
+    .softmax_bwd = CJ_K(cj__softmax_bwd),
+    .layer_norm = CJ_K(cj__layer_norm),
+    .layer_norm_bwd = CJ_K(cj__layer_norm_bwd),
+    .layer_norm_bwd_scratch = CJ_K(cj__layer_norm_bwd_scratch),
+    .cross_entropy = CJ_K(cj__cross_entropy),
+    .cross_entropy_bwd = CJ_K(cj__cross_entropy_bwd),
+    .random = CJ_K(cj__random),
+    .sgd = CJ_K(cj__sgd),
+    .adam = CJ_K(cj__adam),
+    .sumsq = CJ_K(cj__sumsq),
+};

@@ -1,0 +1,124 @@
+/* The CUDA back-end's inside: what table.c, which knows tensors, asks of the .cu files, which know arrays.
+ *
+ * Every function launches on the state's one stream and returns NULL or a message; none waits, allocates or copies to or from the host, so all may be
+ * called while a graph is captured.  Sizes and strides count elements.  Reductions are trees of fixed shape: same bits on every run.
+ */
+#ifndef CJ_KERNELS_CUDA_CUDA_H
+#define CJ_KERNELS_CUDA_CUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cajal/core.h"
+#include "kernels/cpu/cpu.h" /* instruction and reduction codes, cj_ew_prog, cj_gemm: the CPU's descriptions serve both */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gpu_state gpu_state;
+
+static inline int gpu_elem(int t)
+{
+    return t == CJ_F64 || t == CJ_I64 ? 8 : t == CJ_BF16 || t == CJ_F16 ? 2 : t == CJ_U8 || t == CJ_BOOL ? 1 : 4;
+}
+static inline bool gpu_is_float(int t) { return t >= CJ_F32 && t <= CJ_F16; }
+
+/* ---- the device (device.cu) ------------------------------------------------------------------------------------------------------------- */
+
+void *gpu_open(int index, char *message, size_t n);
+void gpu_close(void *state);
+void *gpu_alloc(void *state, size_t bytes);
+void gpu_free(void *state, void *p);
+bool gpu_to_device(void *state, void *dst, const void *src, size_t bytes);
+bool gpu_to_host(void *state, void *dst, const void *src, size_t bytes);
+bool gpu_copy_bytes(void *state, void *dst, const void *src, size_t bytes);
+bool gpu_sync(void *state);
+bool gpu_graph_begin(void *state);
+void *gpu_graph_end(void *state);
+bool gpu_graph_launch(void *state, void *graph);
+void gpu_graph_free(void *state, void *graph);
+const char *gpu_describe(void *state);
+const char *gpu_fault_text(void *state);
+bool gpu_set_bases(void *state, const uint64_t *bases, int n);
+void gpu_use(gpu_state *st); /* makes the state's device the calling thread's */
+
+/* Who reports a bad index; the sentence that the next synchronisation gives names it. */
+typedef enum gpu_reporter {
+    GPU_INDEX_SELECT, GPU_INDEX_ADD, GPU_GATHER, GPU_SCATTER_ADD, GPU_CROSS_ENTROPY, GPU_WRITE_SLICE, GPU_DIVISION, GPU_REPORTERS
+} gpu_reporter;
+
+/* ---- elementwise (ew.cu) -------------------------------------------------------------------------------------------------------------------- */
+
+const char *gpu_ew(gpu_state *st, const cj_ew_prog *p, const cj_ew_arg *args, int ndim, const int64_t *shape);
+
+/* ---- copies, constants, draws (copy.cu, random.cu) ----------------------------------------------------------------------------------------------- */
+
+/* A place along an axis that is read on the device: y moves by clamp(*at, 0, limit) · stride elements.  at NULL: none. */
+typedef struct gpu_position {
+    const int64_t *at;
+    int64_t limit, stride;
+} gpu_position;
+const char *gpu_copy(gpu_state *st, int ndim, const int64_t *shape, int xt, const void *x, const int64_t *xs, int yt, void *y, const int64_t *ys,
+                     gpu_position position);
+const char *gpu_fill(gpu_state *st, int t, void *y, int64_t n, double value);
+const char *gpu_arange(gpu_state *st, int t, void *y, int64_t n, double start, double step);
+/* In a graph the call number is `call` plus the stream's entry of the bases (gpu_set_bases), read when the graph runs. */
+const char *gpu_random(gpu_state *st, int kind, int t, uint64_t seed, uint64_t stream, uint64_t call, double a, double b, int64_t n, void *y);
+
+/* ---- reductions (reduce.cu) ------------------------------------------------------------------------------------------------------------------- */
+
+const char *gpu_reduce(gpu_state *st, int code, int t, const void *x, const int64_t size[3], const int64_t stride[3], void *y, double scale);
+
+/* ---- indexing (index.cu): arguments as in kernels/cpu/cpu.h; bad indices are clamped and reported ------------------------------------------------- */
+
+const char *gpu_index_select(gpu_state *st, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, void *y);
+const char *gpu_gather(gpu_state *st, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, void *y);
+/* y = x with s added at the indices, in the order of the indices for every element. */
+const char *gpu_index_add(gpu_state *st, int t, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, const void *s,
+                          void *y);
+const char *gpu_scatter_add(gpu_state *st, int t, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, const void *s,
+                            void *y);
+
+/* ---- products (gemm.cu) -------------------------------------------------------------------------------------------------------------------------- */
+
+const char *gpu_gemm(gpu_state *st, int t, const cj_gemm *g);
+
+/* ---- rows (rows.cu): contiguous [rows, n] ---------------------------------------------------------------------------------------------------------- */
+
+const char *gpu_softmax(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, void *y, bool log);
+const char *gpu_softmax_bwd(gpu_state *st, int t, const void *y, const void *dy, int64_t rows, int64_t n, void *dx, bool log);
+const char *gpu_layer_norm(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const void *w, const void *b, double eps, void *y, void *mean,
+                           void *rstd);
+const char *gpu_layer_norm_bwd(gpu_state *st, int t, const void *x, const void *dy, const void *w, const void *mean, const void *rstd, int64_t rows,
+                               int64_t n, void *dx, void *dw, void *db);
+/* loss: one per row where each is set, else the sum times the weight; weight (f32, or f64 for f64): 1/counted rows for the mean, else 1. */
+const char *gpu_cross_entropy(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const int64_t *target, int64_t ignore, double smooth, bool each,
+                              bool mean, void *loss, void *lse, void *weight);
+/* weight NULL: one gradient per row; else g[0]·weight[0] for all. */
+const char *gpu_cross_entropy_bwd(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const int64_t *target, int64_t ignore, double smooth,
+                                  const void *lse, const void *g, int64_t s_g, const void *weight, void *dx);
+
+/* ---- updates (update.cu) ----------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct gpu_update {
+    int t;               /* CJ_F32 or CJ_F64 */
+    int rule;            /* cj_update_rule */
+    double momentum, dampening, weight_decay, beta1, beta2, eps, clip_norm;
+    bool nesterov, decoupled;
+    double *step;        /* counted up on the device */
+    const double *lr;
+    void *p, *m, *v;     /* flat; states may be NULL */
+} gpu_update;
+/* Gradient i belongs to elements offset[i] … of the flat buffers. */
+typedef struct gpu_slice {
+    const void *g;
+    int64_t offset, n;
+} gpu_slice;
+const char *gpu_update_run(gpu_state *st, const gpu_update *u, const gpu_slice *slices, int n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

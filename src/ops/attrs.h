@@ -1,0 +1,62 @@
+/* Attributes of the operators whose kernels live in more than one back-end.  Plain bytes without hidden padding: plans compare them with memcmp. */
+#ifndef CJ_OPS_ATTRS_H
+#define CJ_OPS_ATTRS_H
+
+#include "core/core.h"
+
+typedef struct cj_reduce_attrs {
+    int first, count; /* the run of axes */
+    int code;         /* cj_reduce_code */
+    int keepdim;
+    double scale;     /* multiplies sums: 1/len for the mean */
+} cj_reduce_attrs;
+
+typedef struct cj_full_attrs {
+    double value;
+    int64_t dim[CJ_MAX_DIMS];
+    int32_t ndim, dtype, device, pad;
+} cj_full_attrs;
+
+typedef struct cj_range_attrs {
+    double start, step;
+    int64_t n;
+    int32_t dtype, device;
+} cj_range_attrs;
+
+typedef struct cj_draw_attrs {
+    cj_random_attrs base; /* first: plans rewrite base.call */
+    double a, b;
+    int64_t dim[CJ_MAX_DIMS];
+    int32_t ndim, dtype, kind, device;
+} cj_draw_attrs;
+
+typedef struct cj_norm_attrs {
+    double eps;
+    int32_t affine; /* 0 none, 1 weight, 2 weight and bias */
+    int32_t pad;
+} cj_norm_attrs;
+
+typedef struct cj_ce_attrs {
+    double smooth;
+    int64_t ignore;
+    int32_t reduction; /* cj_reduction */
+    int32_t pad;
+} cj_ce_attrs;
+
+/* as_strided over a contiguous base, and its transpose. */
+typedef struct cj_strided_attrs {
+    int base_ndim, ndim;
+    int64_t base[CJ_MAX_DIMS]; /* shape of the contiguous base */
+    int64_t shape[CJ_MAX_DIMS], stride[CJ_MAX_DIMS], offset;
+} cj_strided_attrs;
+
+/* Optimiser updates.  Inputs: step, parameters (flat), first moment, second moment | learning rate, gradients.  States that a rule does not have are absent.
+ * Slices of the flat buffers start on 64-byte borders. */
+typedef enum cj_update_rule { CJ_UPDATE_SGD, CJ_UPDATE_ADAM } cj_update_rule;
+typedef struct cj_update_attrs {
+    cj_write_attrs w;
+    double momentum, dampening, weight_decay, beta1, beta2, eps, clip_norm;
+    int32_t rule, states, nesterov, decoupled;
+} cj_update_attrs;
+
+#endif

@@ -1,0 +1,49 @@
+/* Shared by the operator files: rows of the registry and helpers for rules. */
+#ifndef CJ_OPS_OPS_H
+#define CJ_OPS_OPS_H
+
+#include "cajal/ops.h"
+#include "core/core.h"
+#include "ops/attrs.h"
+
+/* Each family file exports its table. */
+extern const cj_op cj__ops_elementwise[], cj__ops_activation[], cj__ops_reduce[], cj__ops_shape[], cj__ops_index[], cj__ops_product[],
+    cj__ops_create[], cj__ops_random[], cj__ops_norm[], cj__ops_loss[], cj__ops_write[];
+extern const int cj__ops_elementwise_n, cj__ops_activation_n, cj__ops_reduce_n, cj__ops_shape_n, cj__ops_index_n, cj__ops_product_n,
+    cj__ops_create_n, cj__ops_random_n, cj__ops_norm_n, cj__ops_loss_n, cj__ops_write_n;
+#define CJ_OP_TABLE(family)                                                                                                                \
+    const int cj__ops_##family##_n = (int)(sizeof cj__ops_##family / sizeof cj__ops_##family[0])
+
+/* g summed down to the shape of `like` (undoing a broadcast) and cast to its dtype. */
+cj_tensor *cj__sum_to(cj_tensor *g, const cj_tensor *like);
+/* Elementwise operators: infer and run of any row with an ew code. */
+bool cj__ew_infer(cj_call *call);
+bool cj__ew_run_call(cj_call *call);
+/* The type in which an elementwise call computes: CJ_F32, CJ_F64 or CJ_I64. */
+cj_dtype cj__ew_compute(const cj_op *op, const void *attrs, cj_tensor *const *in, int nin);
+bool cj__ew_has_scalar(int code); /* the instruction has an immediate: attrs are one double */
+
+/* Internal elementwise operators by code (fused backward kernels). */
+cj_tensor *cj__ew_bwd(cj_ew_code code, cj_tensor *a, cj_tensor *g);
+
+/* The value of a `full` call; false for any other operator. */
+bool cj__full_value(const cj_op *op, const void *attrs, double *value);
+/* A 0-d f32 constant where `like` lives. */
+cj_tensor *cj__const(const cj_tensor *like, double value);
+
+/* as_strided over a contiguous x, and its transpose: zeros of `shape` with g added at the view's places. */
+cj_tensor *cj__as_strided(cj_tensor *x, const cj_strided_attrs *a);
+cj_tensor *cj__as_strided_scatter(cj_tensor *g, const cj_strided_attrs *a);
+
+static inline cj_shape cj__shape(const cj_tensor *t)
+{
+    cj_shape s;
+    s.ndim = t->ndim;
+    memcpy(s.dim, t->shape, sizeof s.dim);
+    return s;
+}
+
+/* Poison of the context of whichever argument is not NULL. */
+#define CJ_POISON_OF(t) ((t) ? (t)->ctx->poison : NULL)
+
+#endif

@@ -1,0 +1,277 @@
+/* SGD with momentum and Adam(W): one operator updates all parameters of a dtype in one pass.
+ *
+ * The update is an operator like any other, so a captured step contains it.  It reads the learning rate from a tensor and counts its steps in one; it computes the
+ * gradient norm, if clipping is on, then changes parameters and states together: all or nothing.
+ */
+#include <math.h>
+
+#include "cajal/optim.h"
+#include "nn/nn.h"
+#include "ops/attrs.h"
+
+static bool infer_update(cj_call *call)
+{
+    const cj_update_attrs *a = call->attrs;
+    int first = (int)a->w.writes + 1;
+    const cj_tensor *flat = call->in[1];
+    for (int i = first; i < call->nin; i++) {
+        const cj_tensor *g = call->in[i];
+        if (g->dtype != flat->dtype) return cj__error(call->ctx, CJ_EDTYPE, "%s: gradient %d is %s, the parameters %s", call->op->name, i - first,
+                                                      cj_dtype_name((cj_dtype)g->dtype), cj_dtype_name((cj_dtype)flat->dtype));
+        if (!cj__contiguous(g)) return cj__error(call->ctx, CJ_ESTATE, "%s: gradient layout", call->op->name);
+    }
+    return true;
+}
+
+static bool run_update(cj_call *call)
+{
+    cj_ctx *c = call->ctx;
+    const cj_update_attrs *a = call->attrs;
+    cj_tensor *step = call->in[0], *flat = call->in[1], *m = a->states > 0 ? call->in[2] : NULL, *v = a->states > 1 ? call->in[3] : NULL;
+    int first = (int)a->w.writes + 1, n = call->nin - first;
+    int64_t at = 0, align = 64 / (int64_t)cj_dtype_size((cj_dtype)flat->dtype), size = (int64_t)cj_dtype_size((cj_dtype)flat->dtype);
+    cj_update_slice few[64], *slice = n <= 64 ? few : cj__scratch(c, (size_t)n * sizeof *slice);
+    if (!slice) return false;
+    for (int i = 0; i < n; i++) {
+        const cj_tensor *g = call->in[first + i];
+        slice[i] = (cj_update_slice){ .p = flat->data + at * size, .g = g->data, .m = m ? m->data + at * size : NULL, .v = v ? v->data + at * size : NULL,
+                                      .n = g->numel };
+        at += (g->numel + align - 1) / align * align;
+    }
+    double *count = (double *)step->data;
+    double t = *count + 1.0, scale = 1;
+    if (a->clip_norm > 0) {
+        double norm = sqrt(c->k->sumsq(c->pool, (cj_dtype)flat->dtype, slice, n));
+        if (!(norm <= a->clip_norm)) scale = a->clip_norm / (norm + 1e-6);
+    }
+    cj_update_opts o = { .lr = *(const double *)call->in[first - 1]->data, .momentum = a->momentum, .dampening = a->dampening, .weight_decay = a->weight_decay,
+                         .beta1 = a->beta1, .beta2 = a->beta2, .eps = a->eps, .grad_scale = scale, .nesterov = a->nesterov, .decoupled = a->decoupled,
+                         .first = t == 1 };
+    if (a->rule == CJ_UPDATE_ADAM) {
+        o.bias1 = 1 - pow(a->beta1, t);
+        o.bias2 = 1 - pow(a->beta2, t);
+    }
+    (a->rule == CJ_UPDATE_SGD ? c->k->sgd : c->k->adam)(c->pool, (cj_dtype)flat->dtype, slice, n, &o);
+    *count = t;
+    return true;
+}
+
+#define ROW(op_name)                                                                                                                       \
+    { .name = op_name, .family = "update", .kind = CJ_WRITE, .flags = CJ_OP_WRITES | CJ_OP_WRITES_MANY | CJ_OP_NOGRAD, .nin = -1, .nout = 0, \
+      .attr_size = sizeof(cj_update_attrs), .infer = infer_update, .run = run_update }
+static const cj_op update_op[] = { [CJ_UPDATE_SGD] = ROW("sgd_update"), [CJ_UPDATE_ADAM] = ROW("adam_update") };
+
+struct cj_optim {
+    cj_object object;
+    cj_ctx *ctx;
+    cj_params *params;
+    cj_update_attrs attrs;
+    cj_tensor *step[CJ_DTYPES];     /* per dtype: each update counts for itself */
+    cj_tensor *m[CJ_DTYPES], *v[CJ_DTYPES];
+    cj_tensor *lr;
+    double lr_value;
+};
+
+static void optim_free(cj_object *o)
+{
+    cj_optim *p = (cj_optim *)o;
+    for (int t = 0; t < CJ_DTYPES; t++) {
+        cj_release(p->step[t]);
+        cj_release(p->m[t]);
+        cj_release(p->v[t]);
+    }
+    cj_release(p->lr);
+    cj__free(p->ctx, p, sizeof *p);
+}
+
+void cj_optim_free(cj_optim *o)
+{
+    if (!o) return;
+    cj__object_remove(o->ctx, &o->object);
+    optim_free(&o->object);
+}
+
+static cj_tensor *state(cj_ctx *c, cj_dtype dtype, int ndim, int64_t n)
+{
+    cj_tensor *t = cj__tensor_persistent(c, dtype, ndim, &n, c->backend != NULL);
+    if (!t) return NULL;
+    cj_assign_(t, cj_full(c, 0, CJ_SCALAR, dtype));
+    return t;
+}
+
+static cj_optim *optim_new(cj_params *p, const cj_update_attrs *a, double lr)
+{
+    if (!p || !cj__cancel_check(p->ctx)) return NULL;
+    cj_ctx *c = p->ctx;
+    if (!(lr >= 0)) {
+        cj_fail(c, CJ_EVALUE, "optimiser: learning rate %g", lr);
+        return NULL;
+    }
+    if (p->n == 0) {
+        cj_fail(c, CJ_EVALUE, "optimiser: there are no parameters");
+        return NULL;
+    }
+    if (p->n > CJ_MAX_INPUTS - 8) {
+        cj_fail(c, CJ_EVALUE, "optimiser: %d parameters, at most %d are possible", p->n, CJ_MAX_INPUTS - 8);
+        return NULL;
+    }
+    if (!cj_params_flatten(p)) return NULL;
+    cj_optim *o = cj__zalloc(c, sizeof *o);
+    if (!o) return NULL;
+    o->ctx = c;
+    o->params = p;
+    o->attrs = *a;
+    o->attrs.w.writes = 2 + a->states;
+    cj__object_add(c, &o->object, optim_free);
+    cj_scope s = cj_scope_open(c);
+    o->lr = state(c, CJ_F64, 0, 0);
+    for (int t = CJ_F32; t <= CJ_F64; t++) {
+        if (!p->flat[t]) continue;
+        o->step[t] = state(c, CJ_F64, 0, 0);
+        if (a->states > 0) o->m[t] = state(c, (cj_dtype)t, 1, p->flat[t]->numel);
+        if (a->states > 1) o->v[t] = state(c, (cj_dtype)t, 1, p->flat[t]->numel);
+    }
+    if (p->flat[CJ_BF16] || p->flat[CJ_F16]) cj_fail(c, CJ_EDTYPE, "optimiser: parameters are f32 or f64");
+    cj_scope_close(s);
+    if (c->error) {
+        cj_optim_free(o);
+        return NULL;
+    }
+    cj_optim_set_lr(o, lr);
+    return o;
+}
+
+cj_optim *cj_sgd(cj_params *p, const cj_sgd_opts *opts)
+{
+    cj_sgd_opts o = opts ? *opts : (cj_sgd_opts){ 0 };
+    if (p && o.nesterov && (o.momentum <= 0 || o.dampening != 0)) {
+        cj_fail(p->ctx, CJ_EVALUE, "sgd: Nesterov needs momentum and no dampening");
+        return NULL;
+    }
+    cj_update_attrs a = { .rule = CJ_UPDATE_SGD, .states = o.momentum != 0, .momentum = o.momentum, .dampening = o.dampening, .weight_decay = o.weight_decay,
+                       .nesterov = o.nesterov, .clip_norm = o.clip_norm };
+    return optim_new(p, &a, o.lr == 0 ? 0.01 : o.lr == CJ_ZERO ? 0 : o.lr);
+}
+
+static cj_optim *adam(cj_params *p, const cj_adam_opts *opts, bool decoupled)
+{
+    cj_adam_opts o = opts ? *opts : (cj_adam_opts){ 0 };
+    double decay = o.weight_decay == CJ_ZERO ? 0 : o.weight_decay == 0 && decoupled ? 0.01 : o.weight_decay;
+    cj_update_attrs a = { .rule = CJ_UPDATE_ADAM, .states = 2, .beta1 = o.beta1 == 0 ? 0.9 : o.beta1 == CJ_ZERO ? 0 : o.beta1,
+                       .beta2 = o.beta2 == 0 ? 0.999 : o.beta2 == CJ_ZERO ? 0 : o.beta2, .eps = o.eps == 0 ? 1e-8 : o.eps == CJ_ZERO ? 0 : o.eps,
+                       .weight_decay = decay, .decoupled = decoupled, .clip_norm = o.clip_norm };
+    if (p && (a.beta1 < 0 || a.beta1 >= 1 || a.beta2 < 0 || a.beta2 >= 1)) {
+        cj_fail(p->ctx, CJ_EVALUE, "adam: betas %g and %g; both must be in [0, 1)", a.beta1, a.beta2);
+        return NULL;
+    }
+    return optim_new(p, &a, o.lr == 0 ? 1e-3 : o.lr == CJ_ZERO ? 0 : o.lr);
+}
+cj_optim *cj_adam(cj_params *p, const cj_adam_opts *opts) { return adam(p, opts, false); }
+cj_optim *cj_adamw(cj_params *p, const cj_adam_opts *opts) { return adam(p, opts, true); }
+
+/* One update per dtype from a gradient per parameter. */
+static bool update(cj_optim *o, cj_tensor *const *g)
+{
+    cj_ctx *c = o->ctx;
+    cj_params *p = o->params;
+    cj_tensor **in = cj__alloc(c, (size_t)(p->n + 8) * sizeof *in), *none;
+    if (!in) return false;
+    bool ok = true;
+    for (int t = CJ_F32; t <= CJ_F64 && ok; t++) {
+        if (!p->flat[t]) continue;
+        int n = 0;
+        in[n++] = o->step[t];
+        in[n++] = p->flat[t];
+        if (o->m[t]) in[n++] = o->m[t];
+        if (o->v[t]) in[n++] = o->v[t];
+        in[n++] = o->lr;
+        for (int i = 0; i < p->n && ok; i++) {
+            if (p->item[i].tensor->dtype != t) continue;
+            in[n++] = cj_contiguous(g[i]);
+            ok = c->error == CJ_OK;
+        }
+        ok = ok && cj__apply_n(c, &update_op[o->attrs.rule], &o->attrs, in, n, &none);
+    }
+    cj__free(c, in, (size_t)(p->n + 8) * sizeof *in);
+    return ok;
+}
+
+bool cj_minimise(cj_optim *o, cj_tensor *loss)
+{
+    if (!o || o->ctx->error) return false;
+    cj_ctx *c = o->ctx;
+    cj_params *p = o->params;
+    cj_tensor *few[128], **x = p->n <= 64 ? few : cj__alloc(c, 2 * (size_t)p->n * sizeof *x);
+    if (!x) return false;
+    for (int i = 0; i < p->n; i++) x[i] = p->item[i].tensor;
+    int frame = cj__frame_open(c);
+    bool was = c->grad_enabled;
+    bool ok = frame && loss && cj_grad(loss, x, p->n, x + p->n, &(cj_grad_opts){ .allow_unused = true });
+    c->grad_enabled = false;
+    ok = ok && update(o, x + p->n);
+    c->grad_enabled = was;
+    cj__frame_close(c, frame, NULL, 0);
+    if (x != few) cj__free(c, x, 2 * (size_t)p->n * sizeof *x);
+    if (!loss && !c->error) cj__error(c, CJ_EVALUE, "minimise: the loss is NULL");
+    return ok;
+}
+
+bool cj_accumulate(cj_optim *o, cj_tensor *loss, double weight)
+{
+    if (!o || o->ctx->error || !loss) return false;
+    return cj_backward(cj_mul_scalar(loss, weight), NULL);
+}
+
+bool cj_step(cj_optim *o)
+{
+    if (!o || o->ctx->error) return false;
+    cj_ctx *c = o->ctx;
+    cj_params *p = o->params;
+    cj_tensor **g = cj__alloc(c, (size_t)p->n * sizeof *g);
+    if (!g) return false;
+    int frame = cj__frame_open(c);
+    bool was = cj_no_grad(c);
+    for (int i = 0; i < p->n; i++) g[i] = p->item[i].tensor->grad ? p->item[i].tensor->grad : cj_zeros_like(p->item[i].tensor);
+    bool ok = frame && update(o, g);
+    cj_grad_mode(c, was);
+    cj__frame_close(c, frame, NULL, 0);
+    cj__free(c, g, (size_t)p->n * sizeof *g);
+    if (ok) cj_zero_grad(p);
+    return ok && c->error == CJ_OK;
+}
+
+void cj_optim_set_lr(cj_optim *o, double lr)
+{
+    if (!o || o->ctx->error) return;
+    cj_scope s = cj_scope_open(o->ctx);
+    if (!cj_is_poison(cj_assign_(o->lr, cj_full(o->ctx, lr, CJ_SCALAR, CJ_F64)))) o->lr_value = lr;
+    cj_scope_close(s);
+}
+double cj_optim_lr(const cj_optim *o) { return o ? o->lr_value : NAN; }
+cj_params *cj_optim_params(cj_optim *o) { return o ? o->params : NULL; }
+
+int64_t cj_optim_steps(cj_optim *o)
+{
+    for (int t = CJ_F32; o && t <= CJ_F64; t++)
+        if (o->step[t]) return (int64_t)cj_item(o->step[t]);
+    return 0;
+}
+
+int cj_optim_state(cj_optim *o, void (*visit)(void *user, const char *name, cj_tensor *t), void *user)
+{
+    int n = 0;
+    for (int t = CJ_F32; o && t <= CJ_F64; t++) {
+        char name[64];
+        const char *suffix = t == CJ_F32 ? "" : ".f64";
+        cj_tensor *const item[3] = { o->step[t], o->m[t], o->v[t] };
+        const char *const label[3] = { "step", o->attrs.rule == CJ_UPDATE_SGD ? "momentum_buffer" : "exp_avg", "exp_avg_sq" };
+        for (int k = 0; k < 3; k++) {
+            if (!item[k]) continue;
+            snprintf(name, sizeof name, "%s%s", label[k], suffix);
+            visit(user, name, item[k]);
+            n++;
+        }
+    }
+    if (o) visit(user, "lr", o->lr), n++;
+    return n;
+}

@@ -1,0 +1,78 @@
+/* What the loop learns from, and in which order.
+ *
+ * The order of an epoch is Fisher and Yates' shuffle (Durstenfeld 1964) with the numbers of Philox at (seed, data stream, epoch): a pure function, so a resumed run
+ * continues in the middle of an epoch without having stored anything but its step.
+ */
+#include "core/philox.h"
+#include "train/train.h"
+
+void cj_data_order(uint64_t seed, int64_t epoch, int64_t n, int64_t *order)
+{
+    uint32_t key[2], word[4];
+    cj_philox_key(seed, CJ_STREAM_DATA, key);
+    for (int64_t i = 0; i < n; i++) order[i] = i;
+    for (int64_t i = n - 1; i > 0; i--) {
+        cj_philox_block(key, (uint64_t)epoch, (uint64_t)i, word);
+        int64_t j = (int64_t)cj_philox_below(cj_philox_word64(word[0], word[1]), (uint64_t)i + 1);
+        int64_t t = order[i];
+        order[i] = order[j];
+        order[j] = t;
+    }
+}
+
+/* ---- rows of tensors ---------------------------------------------------------------------------------------------------------------------- */
+
+static bool rows_batch(cj_ctx *c, const cj_examples *e, int64_t epoch, cj_tensor *index, cj_tensor **x, cj_tensor **y)
+{
+    (void)epoch;
+    *x = cj_index_select(e->x, 0, index);
+    *y = cj_index_select(e->y, 0, index);
+    return c->error == CJ_OK;
+}
+
+bool cj_examples_of_rows(cj_tensor *x, cj_tensor *y, cj_examples *out)
+{
+    *out = (cj_examples){ .batch = rows_batch, .x = x, .y = y };
+    cj_ctx *c = cj_tensor_ctx(x);
+    if (!c || !cj__usable(c, "examples", 0, x) || !cj__usable(c, "examples", 1, y)) return false;
+    if (cj_ndim(x) < 1 || cj_ndim(y) < 1 || cj_size(x, 0) != cj_size(y, 0))
+        return cj__error(c, CJ_ESHAPE, "examples: x %s and y %s have different numbers of rows", cj__tensor_text(x), cj__tensor_text(y));
+    out->n = cj_size(x, 0);
+    return true;
+}
+
+/* ---- windows of a text ---------------------------------------------------------------------------------------------------------------------- */
+
+/* All windows of an epoch start at the same offset, so that over the epochs every symbol is seen at every position. Epoch 0 (and evaluation) start at the beginning. */
+static int64_t epoch_offset(const cj_examples *e, uint64_t seed, int64_t epoch)
+{
+    if (epoch == 0 || (e->n + 1) * e->length >= cj_numel(e->x)) return 0;
+    uint32_t key[2], word[4];
+    cj_philox_key(seed, CJ_STREAM_DATA, key);
+    cj_philox_block(key, (uint64_t)epoch, UINT64_MAX, word);
+    return (int64_t)cj_philox_below(cj_philox_word64(word[0], word[1]), (uint64_t)e->length);
+}
+
+static bool text_batch(cj_ctx *c, const cj_examples *e, int64_t epoch, cj_tensor *index, cj_tensor **x, cj_tensor **y)
+{
+    int64_t B = cj_numel(index), T = e->length, offset = epoch_offset(e, c->rng.seed, epoch);
+    cj_tensor *start = cj_add_scalar(cj_mul_scalar(cj_reshape(index, CJ_SHAPE(B, 1)), (double)T), (double)offset);
+    cj_tensor *where = cj_reshape(cj_add(start, cj_arange(c, 0, (double)T, 1, CJ_I64)), CJ_SHAPE(B * T));
+    *x = cj_reshape(cj_index_select(e->x, 0, where), CJ_SHAPE(B, T));
+    *y = cj_reshape(cj_index_select(e->x, 0, cj_add_scalar(where, 1)), CJ_SHAPE(B, T));
+    return c->error == CJ_OK;
+}
+
+bool cj_examples_of_text(cj_tensor *symbols, int64_t length, cj_examples *out)
+{
+    *out = (cj_examples){ .batch = text_batch, .x = symbols, .length = length };
+    cj_ctx *c = cj_tensor_ctx(symbols);
+    if (!c || !cj__usable(c, "examples", 0, symbols)) return false;
+    if (cj_ndim(symbols) != 1 || cj_dtype_of(symbols) != CJ_I64)
+        return cj__error(c, CJ_ESHAPE, "examples: a text is i64 [N], this is %s %s", cj_dtype_name(cj_dtype_of(symbols)), cj__tensor_text(symbols));
+    if (length < 1 || cj_numel(symbols) < length + 1)
+        return cj__error(c, CJ_EVALUE, "examples: windows of %lld symbols from a text of %lld", (long long)length, (long long)cj_numel(symbols));
+    out->n = (cj_numel(symbols) - 1) / length;
+    if (out->n > 1) out->n--; /* room for the offset */
+    return true;
+}

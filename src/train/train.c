@@ -1,0 +1,392 @@
+/* The training loop.
+ *
+ *     for every step: a batch in the epoch's order, the loss, its gradients, the update;   now and then: evaluate, log a line, write a checkpoint
+ *
+ * Which examples a step sees, which evaluation and which line of the log follow it are functions of the step alone; clocks decide only when a checkpoint is
+ * written and when progress is reported.  So a run that is killed and resumed computes what it would have computed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "train/train.h"
+
+typedef struct loop {
+    cj_ctx *ctx;
+    cj_module *module;
+    const cj_examples *train;
+    cj_train_opts o;
+    int64_t per_epoch, total;
+    cj_optim *optim;
+    cj_plan *plan;
+    cj_checkpoint k;
+    cj_tensor **best;         /* one per parameter */
+    int params;
+    int64_t *order;           /* of the epoch that `index` holds */
+    cj_tensor *index;         /* i64 [n], persistent */
+    int64_t index_epoch;
+    int log;                  /* metrics.jsonl, or -1 */
+    double started, reported, saved_at;
+    int64_t first_step;
+    bool cancelled;
+} loop;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double cj_schedule_lr(cj_schedule kind, double lr, int64_t step, int64_t steps, int64_t warmup)
+{
+    if (step < warmup) return lr * (double)(step + 1) / (double)warmup;
+    if (kind == CJ_CONSTANT || steps <= warmup) return lr;
+    double share = (double)(step - warmup) / (double)(steps - warmup);
+    return kind == CJ_LINEAR ? lr * (1 - share) : lr * 0.5 * (1 + cos(3.14159265358979323846 * share));
+}
+
+/* ---- one step ------------------------------------------------------------------------------------------------------------------------------------ */
+
+static void step_fn(cj_ctx *c, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)c;
+    loop *l = user;
+    cj_tensor *loss = l->o.loss ? l->o.loss(l->module, in[0], in[1]) : cj_task_loss(l->o.task, cj_forward(l->module, in[0]), in[1]);
+    out[0] = loss;
+    cj_minimise(l->optim, loss);
+}
+
+/* The order of an epoch as a tensor where the data is. */
+static bool open_epoch(loop *l, int64_t epoch)
+{
+    if (l->index_epoch == epoch) return true;
+    cj_ctx *c = l->ctx;
+    cj_scope s = cj_scope_open(c);
+    cj_data_order(c->rng.seed, epoch, l->train->n, l->order);
+    cj_tensor *t = cj_from_i64(c, l->order, CJ_SHAPE(l->train->n));
+    if (l->index) cj_assign_(l->index, t);
+    else l->index = cj_keep(cj_clone(t));
+    cj_scope_close(s);
+    if (c->error) return false;
+    l->index_epoch = epoch;
+    return true;
+}
+
+static bool make_batch(loop *l, cj_tensor *xy[2])
+{
+    int64_t epoch = l->k.state.step / l->per_epoch, at = l->k.state.step % l->per_epoch * l->o.batch;
+    int64_t end = at + l->o.batch < l->train->n ? at + l->o.batch : l->train->n;
+    return open_epoch(l, epoch) && l->train->batch(l->ctx, l->train, epoch, cj_slice(l->index, 0, at, end, 1), &xy[0], &xy[1]);
+}
+
+static bool compute(loop *l, cj_tensor **loss)
+{
+    cj_ctx *c = l->ctx;
+    cj_tensor *xy[2];
+    double lr = cj_schedule_lr(l->o.schedule, l->o.lr, l->k.state.step, l->total, l->o.warmup);
+    if (lr != cj_optim_lr(l->optim)) cj_optim_set_lr(l->optim, lr);
+    if (!make_batch(l, xy)) return false;
+    if (l->o.eager) step_fn(c, l, xy, loss);
+    else if (!l->plan) l->plan = cj_capture(c, step_fn, l, xy, 2, loss);
+    else cj_replay(l->plan, xy, loss);
+    return c->error == CJ_OK;
+}
+
+/* Cancelled in the middle: either the update was done, and the step counts, or nothing has changed but the random state. */
+static bool settle(loop *l, const cj_rng_state *before, cj_tensor *loss)
+{
+    l->cancelled = true;
+    cj_clear(l->ctx);
+    if (cj_optim_steps(l->optim) == l->k.state.step) {
+        cj_rng_set(l->ctx, *before);
+        return false;
+    }
+    cj_add_(l->k.loss_sum, loss, 1);
+    return cj_ok(l->ctx);
+}
+
+static bool one_step(loop *l)
+{
+    cj_ctx *c = l->ctx;
+    cj_scope s = cj_scope_open(c);
+    cj_rng_state before = cj_rng_get(c);
+    cj_tensor *loss[CJ_MAX_PLAN_OUTPUTS] = { NULL };
+    bool ok = compute(l, loss) && !cj_is_poison(cj_add_(l->k.loss_sum, loss[0], 1));
+    if (!ok && cj_error(c) == CJ_ECANCELLED) ok = settle(l, &before, loss[0]);
+    cj_scope_close(s);
+    if (ok) l->k.state.step++;
+    return ok;
+}
+
+/* ---- metrics ---------------------------------------------------------------------------------------------------------------------------------------- */
+
+static bool open_log(loop *l)
+{
+    char path[CJ_MAX_RUN_PATH];
+    if (!cj__run_path(l->ctx, l->o.folder, "metrics.jsonl", path)) return false;
+    l->log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    struct stat st;
+    if (l->log < 0 || fstat(l->log, &st) < 0 || ftruncate(l->log, l->k.state.metrics_bytes) < 0) return cj__error(l->ctx, CJ_EFILE, "%s: %s", path, strerror(errno));
+    if (st.st_size < l->k.state.metrics_bytes)
+        return cj__error(l->ctx, CJ_EFILE, "%s: %lld bytes were expected, %lld were found", path, (long long)l->k.state.metrics_bytes, (long long)st.st_size);
+    return true;
+}
+
+static int put(char *out, size_t n, const char *key, double value)
+{
+    return isfinite(value) ? snprintf(out, n, ",\"%s\":%.9g", key, value) : snprintf(out, n, ",\"%s\":null", key);
+}
+
+/* One complete line with one write. */
+static bool log_line(loop *l)
+{
+    const cj_train_state *s = &l->k.state;
+    if (l->log < 0) return true;
+    char line[512];
+    size_t n = (size_t)snprintf(line, sizeof line, "{\"step\":%lld", (long long)s->step);
+    n += (size_t)put(line + n, sizeof line - n, "epoch", (double)s->step / (double)l->per_epoch);
+    n += (size_t)put(line + n, sizeof line - n, "lr", cj_schedule_lr(l->o.schedule, l->o.lr, s->step - 1, l->total, l->o.warmup));
+    n += (size_t)put(line + n, sizeof line - n, "loss", s->train_loss);
+    if (l->o.test) n += (size_t)put(line + n, sizeof line - n, "test_loss", s->test.loss);
+    if (l->o.test && l->o.task != CJ_TASK_REGRESS) n += (size_t)put(line + n, sizeof line - n, "test_accuracy", s->test.accuracy);
+    n += (size_t)snprintf(line + n, sizeof line - n, "}\n");
+    ssize_t done = write(l->log, line, n);
+    if (done == (ssize_t)n) {
+        l->k.state.metrics_bytes += done;
+        return true;
+    }
+    int why = done < 0 ? errno : ENOSPC;
+    if (done > 0) (void)!ftruncate(l->log, s->metrics_bytes); /* never half a line */
+    return cj__error(l->ctx, CJ_EFILE, "%s/metrics.jsonl: %s", l->o.folder, strerror(why));
+}
+
+/* ---- reporting -------------------------------------------------------------------------------------------------------------------------------------- */
+
+static double running_loss(loop *l)
+{
+    int64_t n = l->k.state.step - l->k.state.logged;
+    return n > 0 ? cj_item(l->k.loss_sum) / (double)n : l->k.state.train_loss;
+}
+
+static double rate(const loop *l)
+{
+    double seconds = now() - l->started;
+    return seconds > 0 ? (double)(l->k.state.step - l->first_step) * (double)l->o.batch / seconds : 0;
+}
+
+static void report(loop *l, const cj_metrics *test, const char *saved, const char *resumed)
+{
+    if (!l->o.progress) return;
+    double t = now();
+    if (!test && !saved && !resumed && t - l->reported < 0.1) return;
+    l->reported = t;
+    l->o.progress(l->o.user, &(cj_progress){ .step = l->k.state.step, .steps = l->total, .epoch = (double)l->k.state.step / (double)l->per_epoch,
+                                             .loss = running_loss(l), .lr = cj_optim_lr(l->optim), .rate = rate(l), .seconds = t - l->started,
+                                             .peak_bytes = cj_memory_stats(l->ctx).peak, .test = test, .saved = saved, .resumed = resumed });
+}
+
+/* ---- evaluating and saving -------------------------------------------------------------------------------------------------------------------------- */
+
+static bool evaluation_due(const loop *l)
+{
+    int64_t step = l->k.state.step;
+    if (step == 0 || step == l->k.state.logged) return false;
+    return step == l->total || step % (l->o.eval_every > 0 ? l->o.eval_every : l->per_epoch) == 0;
+}
+
+static bool keep_best(loop *l)
+{
+    cj_train_state *s = &l->k.state;
+    bool accuracy = l->o.task != CJ_TASK_REGRESS;
+    double value = accuracy ? s->test.accuracy : s->test.loss;
+    if (l->k.have_best && !(accuracy ? value > s->best : value < s->best)) return true;
+    cj_params *p = cj_module_params(l->module);
+    for (int i = 0; i < l->params; i++) cj_assign_(l->best[i], cj_detach(cj_params_at(p, i)));
+    if (l->ctx->error) return false;
+    l->k.have_best = true;
+    s->best = value;
+    s->best_step = s->step;
+    return true;
+}
+
+/* Evaluates and logs: all of it or, when cancelled, nothing, so that it is done again after the resume. */
+static bool evaluate(loop *l)
+{
+    cj_train_state *s = &l->k.state;
+    cj_scope scope = cj_scope_open(l->ctx);
+    cj_train_state before = *s;
+    bool had_best = l->k.have_best, ok = true;
+    s->train_loss = running_loss(l);
+    if (l->o.test) ok = cj_evaluate(l->module, l->o.task, l->o.test, 4 * l->o.batch, &s->test) && keep_best(l);
+    ok = ok && cj__cancel_check(l->ctx);
+    ok = ok && !cj_is_poison(cj_assign_(l->k.loss_sum, cj_zeros_like(l->k.loss_sum))) && log_line(l);
+    if (ok) s->logged = s->step;
+    else *s = before, l->k.have_best = had_best;
+    cj_scope_close(scope);
+    if (ok) report(l, l->o.test ? &s->test : NULL, NULL, NULL);
+    return ok;
+}
+
+static bool save(loop *l)
+{
+    if (!l->o.folder) return true;
+    if (l->log >= 0 && fsync(l->log) < 0 && errno != EINVAL) return cj__error(l->ctx, CJ_EFILE, "%s/metrics.jsonl: %s", l->o.folder, strerror(errno));
+    l->k.state.rng = cj_rng_get(l->ctx);
+    cj_scope s = cj_scope_open(l->ctx);
+    bool ok = cj__checkpoint_save(l->ctx, l->o.folder, &l->k);
+    cj_scope_close(s);
+    l->saved_at = now();
+    if (ok) report(l, NULL, l->k.last.model.name, NULL);
+    return ok;
+}
+
+static bool save_due(const loop *l)
+{
+    if (!l->o.folder || l->k.state.step == 0 || l->k.state.step == l->k.last.step) return false;
+    return l->o.save_every > 0 ? l->k.state.step % l->o.save_every == 0 : now() - l->saved_at > 15;
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------------------------------------------------------- */
+
+static bool check(cj_ctx *c, const cj_examples *train, cj_train_opts *o)
+{
+    if (!train || !train->batch || train->n < 1) return cj__error(c, CJ_EVALUE, "train: there are no examples");
+    if (o->batch < 0 || o->epochs < 0 || o->steps < 0 || o->warmup < 0 || o->eval_every < 0 || o->save_every < 0)
+        return cj__error(c, CJ_EVALUE, "train: batch, epochs, steps, warmup and intervals must not be negative");
+    if (o->batch == 0) o->batch = 32;
+    if (o->epochs == 0 && o->steps == 0) o->epochs = 10;
+    if (o->lr == 0) o->lr = o->optimiser == CJ_SGD ? 0.1 : o->optimiser == CJ_MOMENTUM ? 0.01 : 1e-3;
+    if (o->lr == CJ_ZERO) o->lr = 0;
+    if (!(o->lr >= 0)) return cj__error(c, CJ_EVALUE, "train: learning rate %g", o->lr);
+    if (o->momentum == 0) o->momentum = 0.9;
+    if (o->test && o->test->n == 0) o->test = NULL;
+    return true;
+}
+
+static cj_optim *make_optimiser(const loop *l)
+{
+    const cj_train_opts *o = &l->o;
+    cj_params *p = cj_module_params(l->module);
+    double lr = o->lr == 0 ? CJ_ZERO : o->lr, plain_decay = o->weight_decay == CJ_ZERO ? 0 : o->weight_decay;
+    double momentum = o->optimiser == CJ_MOMENTUM && o->momentum != CJ_ZERO ? o->momentum : 0;
+    cj_adam_opts adam = { .lr = lr, .weight_decay = o->weight_decay, .clip_norm = o->clip };
+    switch (o->optimiser) {
+    case CJ_SGD:
+    case CJ_MOMENTUM: return cj_sgd(p, &(cj_sgd_opts){ .lr = lr, .momentum = momentum, .weight_decay = plain_decay, .clip_norm = o->clip });
+    case CJ_ADAMW: return cj_adamw(p, &adam);
+    default: return cj_adam(p, &adam);
+    }
+}
+
+static bool make_folder(cj_ctx *c, const char *folder)
+{
+    char path[CJ_MAX_RUN_PATH];
+    if (!cj__run_path(c, folder, "", path)) return false;
+    for (char *p = path + 1; *p; p++) {
+        if (*p != '/') continue;
+        *p = 0;
+        if (mkdir(path, 0777) < 0 && errno != EEXIST) return cj__error(c, CJ_EFILE, "%s: the run folder cannot be made: %s", path, strerror(errno));
+        *p = '/';
+    }
+    return true;
+}
+
+static bool open_folder(loop *l)
+{
+    cj_ctx *c = l->ctx;
+    const char *folder = l->o.folder;
+    if (!make_folder(c, folder)) return false;
+    if (l->o.resume) {
+        cj_scope s = cj_scope_open(c);
+        int64_t step = cj__checkpoint_load(c, folder, &l->k);
+        cj_scope_close(s);
+        if (step == -2) return false;
+        if (step >= 0) cj_rng_set(c, l->k.state.rng);
+    } else if (cj_run_exists(folder)) {
+        return cj__error(c, CJ_ESTATE, "%s has a run already: resume it, or choose another folder", folder);
+    }
+    l->first_step = l->k.state.step;
+    return open_log(l);
+}
+
+static bool begin(loop *l)
+{
+    cj_ctx *c = l->ctx;
+    l->per_epoch = (l->train->n + l->o.batch - 1) / l->o.batch;
+    l->total = l->o.steps > 0 ? l->o.steps : l->o.epochs * l->per_epoch;
+    l->optim = make_optimiser(l);
+    if (!l->optim) return false;
+    cj_params *p = cj_module_params(l->module);
+    l->params = cj_params_count(p);
+    cj_scope s = cj_scope_open(c);
+    bool was = cj_no_grad(c);
+    l->k = (cj_checkpoint){ .module = l->module, .optim = l->optim, .loss_sum = cj_keep(cj_zeros(c, CJ_SCALAR, CJ_F32)) };
+    l->k.state = (cj_train_state){ .best = NAN, .train_loss = NAN, .test = { .loss = NAN, .accuracy = NAN }, .rng = cj_rng_get(c) };
+    l->order = cj__alloc(c, (size_t)l->train->n * sizeof *l->order);
+    l->best = cj__zalloc(c, (size_t)l->params * sizeof *l->best);
+    for (int i = 0; i < l->params && l->best && l->o.test; i++) l->best[i] = cj_keep(cj_clone(cj_detach(cj_params_at(p, i))));
+    l->k.best = l->best;
+    cj_grad_mode(c, was);
+    cj_scope_close(s);
+    if (c->error || (l->o.folder && !open_folder(l))) return false;
+    l->started = l->saved_at = now();
+    if (l->first_step > 0) report(l, NULL, NULL, l->k.last.model.name);
+    return true;
+}
+
+static void end(loop *l)
+{
+    cj_ctx *c = l->ctx;
+    cj_plan_free(l->plan);
+    for (int i = 0; i < l->params && l->best; i++) cj_release(l->best[i]);
+    cj_release(l->k.loss_sum);
+    cj_release(l->index);
+    if (l->best) cj__free(c, l->best, (size_t)l->params * sizeof *l->best);
+    if (l->order) cj__free(c, l->order, (size_t)l->train->n * sizeof *l->order);
+    cj_optim_free(l->optim);
+    if (l->log >= 0) close(l->log);
+}
+
+/* Evaluations come before the next step, so that a run stopped between the two does them first when it goes on. */
+static bool run(loop *l)
+{
+    for (;;) {
+        if (!cj_ok(l->ctx)) return false;
+        if (evaluation_due(l) && !evaluate(l)) return false;
+        if (l->k.state.step >= l->total) return true;
+        if (save_due(l) && !save(l)) return false;
+        if (!one_step(l)) return false;
+        report(l, NULL, NULL, NULL);
+        if (l->cancelled) return false;
+    }
+}
+
+cj_train_result cj_train(cj_module *m, const cj_examples *train, const cj_train_opts *opts)
+{
+    cj_ctx *c = cj_module_ctx(m);
+    cj_train_result r = { .loss = NAN, .test = { .loss = NAN, .accuracy = NAN }, .best = NAN };
+    loop l = { .ctx = c, .module = m, .train = train, .o = opts ? *opts : (cj_train_opts){ 0 }, .index_epoch = -1, .log = -1 };
+    if (!c || !cj__cancel_check(c) || !check(c, train, &l.o)) return r;
+    bool training = cj_module_training(m);
+    cj_module_train(m, true);
+    bool begun = begin(&l), done = begun && run(&l);
+    bool cancelled = begun && (l.cancelled || cj_error(c) == CJ_ECANCELLED);
+    if (cancelled) cj_clear(c);
+    if (begun && (done || cancelled) && cj_ok(c)) {
+        save(&l);
+        const cj_train_state *s = &l.k.state;
+        r = (cj_train_result){ .finished = done && cj_ok(c), .step = s->step, .first_step = l.first_step, .loss = s->train_loss, .test = s->test, .best = s->best,
+                               .best_step = s->best_step, .seconds = now() - l.started, .rate = rate(&l), .peak_bytes = cj_memory_stats(c).peak };
+    }
+    if (cancelled && !done && cj_ok(c))
+        cj_fail(c, CJ_ECANCELLED, l.o.folder ? "cancelled after %lld of %lld steps; the run is saved" : "cancelled after %lld of %lld steps", (long long)l.k.state.step,
+                (long long)l.total);
+    end(&l);
+    cj_module_train(m, training);
+    return r;
+}

@@ -1,0 +1,58 @@
+/* Shared inside src/train. */
+#ifndef CJ_TRAIN_TRAIN_H
+#define CJ_TRAIN_TRAIN_H
+
+#include "cajal/data.h"
+#include "cajal/grad.h"
+#include "cajal/train.h"
+#include "core/core.h"
+
+#define CJ_MAX_RUN_PATH 4096
+
+/* FOLDER/NAME into out; false after an error. */
+bool cj__run_path(cj_ctx *c, const char *folder, const char *name, char out[CJ_MAX_RUN_PATH]);
+
+/* ---- checkpoints (checkpoint.c) --------------------------------------------------------------------------------------------------------- */
+
+/* What a checkpoint carries besides parameters and optimiser state. */
+typedef struct cj_train_state {
+    int64_t step;        /* done */
+    int64_t logged;      /* step of the last line of metrics.jsonl */
+    int64_t best_step;
+    double best;
+    double train_loss;   /* of the last line */
+    cj_metrics test;     /* of the last line */
+    cj_rng_state rng;
+    int64_t metrics_bytes;
+} cj_train_state;
+
+/* A file of a checkpoint as the manifest knows it. */
+typedef struct cj_run_file {
+    char name[48];   /* "" : none */
+    int64_t bytes;
+    uint32_t crc;
+} cj_run_file;
+
+typedef struct cj_generation {
+    int64_t number, step, metrics_bytes;
+    cj_run_file model, state, best;
+} cj_generation;
+
+/* Everything that a checkpoint is made from and restored into. */
+typedef struct cj_checkpoint {
+    cj_module *module;
+    cj_optim *optim;
+    cj_tensor *loss_sum;       /* 0-d f32 */
+    cj_tensor *const *best;    /* the best parameters so far, in their order; have_best says whether they hold something */
+    bool have_best;
+    cj_train_state state;
+    cj_generation last;        /* the newest sound one on disk; number 0: none */
+    int64_t next;              /* number of the next one */
+} cj_checkpoint;
+
+/* Writes model, state and best, then the manifest; then deletes what no manifest names any more. False after an error; the checkpoint before is then as it was. */
+bool cj__checkpoint_save(cj_ctx *c, const char *folder, cj_checkpoint *k);
+/* Restores the newest sound checkpoint: all of it or, after an error, nothing. Returns its step; -1 where there is none, -2 after an error. */
+int64_t cj__checkpoint_load(cj_ctx *c, const char *folder, cj_checkpoint *k);
+
+#endif
