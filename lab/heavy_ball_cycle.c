@@ -80,3 +80,47 @@ static double largest_end(double (*path)[STARTS], int from, int to)
     for (int i = from; i < to; i++) worst = fmax(worst, fabs(path[STEPS][i]));
     return worst;
 }
+
+/* PICTURE */
+static void draw(cj_ctx *c, cj_lab_record *r, double (*path)[STARTS], double (*gd)[STARTS], double (*nag)[STARTS], int shown) { (void)c, (void)r, (void)path, (void)gd, (void)nag, (void)shown; }
+/* END */
+
+static void run(cj_ctx *c, cj_lab_record *r, bool control)
+{
+    double start[STARTS];
+    for (int i = 0; i < CYCLING; i++) start[i] = 3.07 + 0.01 * i;
+    start[CYCLING] = 2, start[CYCLING + 1] = 3.5, start[CYCLING + 2] = 10;
+    const int shown = 23; /* 3.3 */
+
+    double (*path)[STARTS] = malloc((STEPS + 1) * sizeof *path), (*gd)[STARTS] = malloc((STEPS + 1) * sizeof *gd), (*nag)[STARTS] = malloc((STEPS + 1) * sizeof *nag);
+    if (path && gd && nag) {
+        iterate(c, HEAVY_BALL, 1.0 / 9, control ? 1.0 / 4 : 4.0 / 9, start, path);
+        iterate(c, GRADIENT_DESCENT, 2.0 / 26, 0, start, gd);
+        iterate(c, NESTEROV, 1.0 / 25, 2.0 / 3, start, nag);
+    } else {
+        cj_fail(c, CJ_EMEMORY, "heavy-ball-cycle: out of memory");
+    }
+    if (cj_ok(c)) {
+        double last[3] = { path[STEPS - 2][shown], path[STEPS - 1][shown], path[STEPS][shown] };
+        double low = fmin(last[0], fmin(last[1], last[2])), high = fmax(last[0], fmax(last[1], last[2])), middle = last[0] + last[1] + last[2] - low - high;
+        cj_lab_expect(r, "heavy ball from 3.3: largest of the last three", 2592.0 / 1225, high, 1e-12);
+        cj_lab_expect(r, "heavy ball from 3.3: middle one", 792.0 / 1225, middle, 1e-12);
+        cj_lab_expect(r, "heavy ball from 3.3: smallest", -2208.0 / 1225, low, 1e-12);
+        double worst = 0;
+        for (int i = 0; i < CYCLING; i++) worst = fmax(worst, distance_from_cycle(path, i));
+        cj_lab_expect(r, "heavy ball from 3.07 ... 3.46: distance from the cycle", 0, worst, 1e-12);
+        cj_lab_expect(r, "heavy ball from 2, 3.5 and 10: distance from 0", 0, largest_end(path, CYCLING, STARTS), 1e-12);
+        cj_lab_expect(r, "gradient descent (2/26), all starts: distance from 0", 0, largest_end(gd, 0, STARTS), 1e-12);
+        cj_lab_expect(r, "Nesterov (1/25, 2/3), all starts: distance from 0", 0, largest_end(nag, 0, STARTS), 1e-12);
+        if (!control) draw(c, r, path, gd, nag, shown);
+    }
+    free(path), free(gd), free(nag);
+}
+
+const cj_lab cj_lab_heavy_ball_cycle = {
+    .name = "heavy-ball-cycle",
+    .claim = "heavy ball, tuned for quadratics, cycles forever on a strongly convex function where gradient descent and Nesterov converge",
+    .source = "Lessard, Recht & Packard 2016; Polyak 1964",
+    .control = "momentum 1/4 instead of 4/9: there is no cycle to fall into",
+    .run = run,
+};

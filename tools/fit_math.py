@@ -109,19 +109,22 @@ def table(F,C,deg,name,floor):
     return Sf,T
 
 
+HEADER = '''/* GELU and its slope as piecewise polynomials for 32-entry vector lookups (made by tools/fit_math.py).
+ *
+ * For a = |x|: the interval is i = round(a S), the variable d = a S - i, |d| <= 1/2, and the value sum_k table[k][i] d^k.
+ *   cj_gelu_table    w(a) = a Phi(-a)              S = CJ_GELU_TABLE_S, until a = 31 / S = 5.9
+ *   cj_slope_table   v(a) = Phi(-a) - a phi(a)     S = CJ_SLOPE_TABLE_S, until a = 31 / S = 6.2
+ * Beyond the last interval the value is 0 (true values there are below 2e-8).
+ */
+#ifndef CJ_KERNELS_CPU_GELU_TABLE_H
+#define CJ_KERNELS_CPU_GELU_TABLE_H
+
+'''
+
+
 def tables():
     out=open('src/kernels/cpu/gelu_table.h','w')
-    out.write('''/* GELU and its slope as piecewise polynomials for 32-entry vector lookups (made by tools/fit_math.py).
-     *
-     * For a = |x|: the interval is i = round(a S), the variable d = a S - i, |d| <= 1/2, and the value sum_k table[k][i] d^k.
-     *   cj_gelu_table    w(a) = a Phi(-a)              S = CJ_GELU_TABLE_S, until a = 31 / S = 5.9
-     *   cj_slope_table   v(a) = Phi(-a) - a phi(a)     S = CJ_SLOPE_TABLE_S, until a = 31 / S = 6.2
-     * Beyond the last interval the value is 0 (true values there are below 2e-8).
-     */
-    #ifndef CJ_KERNELS_CPU_GELU_TABLE_H
-    #define CJ_KERNELS_CPU_GELU_TABLE_H
-
-    ''')
+    out.write(HEADER)
     for F,C,floor,nm,Nm in ((w,5.9,1e-3,'cj_gelu_table','CJ_GELU_TABLE_S'),(v,6.2,1e-1,'cj_slope_table','CJ_SLOPE_TABLE_S')):
         S,T=table(F,C,4,nm,floor)
         out.write(f"#define {Nm} {S:.9g}f\nstatic const float {nm}[5][32] = {{\n".replace(' 5f',' 5.0f'))

@@ -32,16 +32,16 @@ typedef struct cj_named {
     cj_tensor *tensor;
 } cj_named;
 
-typedef struct cj_pair {
+typedef struct cj_text_pair {
     const char *key, *value;
-} cj_pair;
+} cj_text_pair;
 
 /* What a file held, in the order of the file.  The tensors are persistent and go with the archive; cj_keep one to have it longer. */
 typedef struct cj_archive {
     int count;
     const cj_named *item;
     int pairs;           /* metadata: texts by key (safetensors only) */
-    const cj_pair *pair;
+    const cj_text_pair *pair;
 } cj_archive;
 
 CJ_API cj_tensor *cj_archive_find(const cj_archive *a, const char *name);      /* NULL where there is none */
@@ -55,7 +55,7 @@ CJ_API bool cj_npz_save(cj_ctx *c, const char *path, const cj_named *item, int n
 
 /* The safetensors format (huggingface/safetensors): a JSON header, then the bytes.  All dtypes; needs cJSON. */
 CJ_API cj_archive *cj_safetensors_load(cj_ctx *c, const char *path);           /* NULL after an error */
-CJ_API bool cj_safetensors_save(cj_ctx *c, const char *path, const cj_named *item, int n, const cj_pair *pair, int pairs);
+CJ_API bool cj_safetensors_save(cj_ctx *c, const char *path, const cj_named *item, int n, const cj_text_pair *pair, int pairs);
 
 /* ---- data sets ------------------------------------------------------------------------------------------------------------------------------------ */
 

@@ -118,7 +118,10 @@ CJ_API cj_train_result cj_train(cj_module *m, const cj_examples *train, const cj
 
 /* Loads the newest sound checkpoint's parameters (or the best ones) into m; returns its step, -1 after an error. */
 CJ_API int64_t cj_run_load(cj_module *m, const char *folder, bool best);
-CJ_API bool cj_run_exists(const char *folder);          /* there is a manifest */
+/* A checkpoint of the parameters alone, for models that come from elsewhere: it can be used, but training cannot be resumed from it. */
+CJ_API bool cj_run_save(cj_module *m, const char *folder);
+CJ_API bool cj_run_exists(const char *folder);             /* there is a manifest */
+CJ_API void cj_run_clear(const char *folder);              /* deletes a run's files, the manifest first; others stay */
 CJ_API int64_t cj_run_step(cj_ctx *c, const char *folder); /* of the newest sound checkpoint; -1: none (no error) */
 
 /* ---- settings: key=value --------------------------------------------------------------------------------------------------------------------- */

@@ -124,6 +124,7 @@ enum {
     CJ_OP_DYNAMIC = 8,  /* the result's shape depends on values: not capturable */
     CJ_OP_WRITES = 16,  /* writes in[0]; with attributes that begin with cj_write_attrs, the first `writes` inputs */
     CJ_OP_WRITES_MANY = 64,
+    CJ_OP_QUICK = 128,  /* elementwise, f32 in gives f32 out: small calls take the short way */
     CJ_OP_NOGRAD = 32   /* results never require gradients */
 };
 
@@ -230,6 +231,7 @@ struct cj_ctx {
     atomic_int cancelled;
     bool grad_enabled;
     bool debug;
+    bool committing;                     /* a write of several parts is under way: cancellation waits until it is whole */
     uint8_t active;                      /* bit per recorder that must see every call */
     int fwd_limit;                       /* forward mode: how many of the levels below propagate */
     uint64_t fwd_level[CJ_MAX_LEVELS];   /* never reused: a stale tangent belongs to no open level */
@@ -353,6 +355,8 @@ cj_tensor *cj__header(cj_ctx *c);
 cj_tensor *cj__tensor_new(cj_ctx *c, cj_dtype dtype, int ndim, const int64_t *shape, bool device);
 /* The same, persistent. */
 cj_tensor *cj__tensor_persistent(cj_ctx *c, cj_dtype dtype, int ndim, const int64_t *shape, bool device);
+/* A fresh contiguous tensor of a's shape and dtype, on the host; a is contiguous. */
+cj_tensor *cj__tensor_like(const cj_tensor *a);
 /* Another header on t's storage. */
 cj_tensor *cj__tensor_view(cj_tensor *t, int64_t offset, int ndim, const int64_t *shape, const int64_t *stride);
 void cj__tensor_retain(cj_tensor *t, bool data);
@@ -384,6 +388,9 @@ uint16_t cj__f32_to_bf16(float f);
 uint16_t cj__f32_to_f16(float f);
 cj_dtype cj__promote_n(cj_tensor *const *t, int n);
 static inline cj_dtype cj__dtype_or_default(cj_dtype t) { return t == CJ_DEFAULT_DTYPE ? CJ_F32 : t; }
+
+/* Is it one of the dtypes? Sets the error. */
+bool cj__dtype_ok(cj_ctx *c, const char *op, cj_dtype t);
 
 /* Broadcasts two shapes; false where they do not fit. */
 bool cj__broadcast(int na, const int64_t *a, int nb, const int64_t *b, int *n, int64_t *out);

@@ -93,7 +93,7 @@ void cj_cancel(cj_ctx *c)
 
 bool cj__cancel_check(cj_ctx *c)
 {
-    if (atomic_load_explicit(&c->cancelled, memory_order_relaxed)) {
+    if (!c->committing && atomic_load_explicit(&c->cancelled, memory_order_relaxed)) {
         atomic_store(&c->cancelled, 0);
         return cj__error(c, CJ_ECANCELLED, "cancelled");
     }
@@ -124,17 +124,19 @@ void cj__log(cj_ctx *c, cj_log_level level, const char *format, ...)
     c->log(c->log_user, level, line);
 }
 
+#define MAX_PATH_DEPTH ((int)(sizeof((cj_ctx *)0)->path_marks / sizeof(int)))
+
 void cj_enter(cj_ctx *c, const char *name)
 {
-    if (!c || c->path_depth >= 32) return;
+    if (!c || c->path_depth++ >= MAX_PATH_DEPTH) return; /* deeper names are counted, not shown */
     size_t n = strlen(c->path);
-    c->path_marks[c->path_depth++] = (int)n;
-    snprintf(c->path + n, sizeof c->path - n, n ? ".%s" : "%s", name);
+    c->path_marks[c->path_depth - 1] = (int)n;
+    snprintf(c->path + n, sizeof c->path - n, n ? ".%s" : "%s", name ? name : "?");
 }
 
 void cj_leave(cj_ctx *c)
 {
-    if (c && c->path_depth > 0) c->path[c->path_marks[--c->path_depth]] = 0;
+    if (c && c->path_depth > 0 && --c->path_depth < MAX_PATH_DEPTH) c->path[c->path_marks[c->path_depth]] = 0;
 }
 
 /* ---- creation ------------------------------------------------------------------------------------------------------------------------ */
@@ -323,6 +325,10 @@ int cj__frame_open(cj_ctx *c) { return scope_push(c, true); }
 void cj__frame_close(cj_ctx *c, int depth, cj_tensor **keep, int n)
 {
     if (!depth) return;
+    while (c->depth > depth) { /* a function of the user's came back without closing what it had opened */
+        cj__error(c, CJ_ESTATE, "scope: a scope that was opened inside a function was not closed by it");
+        cj_scope_close((cj_scope){ c, c->depth });
+    }
     cj_scope_frame *f = &c->scope[c->depth - 1];
     cj_scope_frame *outer = &c->scope[c->depth - 2];
     cj_tensor **link = &f->head;
@@ -375,6 +381,10 @@ cj_tensor *cj_scope_return(cj_scope s, cj_tensor *t)
     if (!c) return NULL;
     if (!t || t->flags & CJ_T_POISON || c->error) {
         if (!t && !c->error) cj__error(c, CJ_EVALUE, "cj_scope_return: the tensor is NULL");
+        cj_scope_close(s);
+        return c->poison;
+    }
+    if (!cj__usable(c, "cj_scope_return", 0, t)) {
         cj_scope_close(s);
         return c->poison;
     }

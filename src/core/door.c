@@ -73,6 +73,8 @@ bool cj__apply_n(cj_ctx *c, const cj_op *op, const void *attrs, cj_tensor *const
     cj_tensor *fresh[CJ_MAX_OUTPUTS] = { 0 };
     call.out = fresh;
     if (!op->infer(&call)) return false;
+    bool writes = op->flags & CJ_OP_WRITES; /* recorded before it runs: once something is written nothing may fail any more */
+    if (__builtin_expect(writes && c->active & 1u << CJ_REC_CAPTURE, 0) && !c->recorder[CJ_REC_CAPTURE].record(c, &call)) return false;
     if (!(op->flags & CJ_OP_VIEW)) {
         bool device = nin ? in[0]->st->device : c->backend != NULL;
         if (c->active & 1u << CJ_REC_PROFILE && !c->recorder[CJ_REC_PROFILE].record(c, NULL)) return false;
@@ -85,7 +87,7 @@ bool cj__apply_n(cj_ctx *c, const cj_op *op, const void *attrs, cj_tensor *const
         }
     if (__builtin_expect(c->active, 0))
         for (int r = CJ_REC_PROFILE; r <= CJ_REC_CAPTURE; r++)
-            if (c->active & 1u << r && !c->recorder[r].record(c, &call)) return false;
+            if (c->active & 1u << r && !(writes && r == CJ_REC_CAPTURE) && !c->recorder[r].record(c, &call)) return false;
     if (c->grad_enabled && !(op->flags & CJ_OP_NOGRAD)) {
         for (int i = 0; i < nin; i++)
             if (in[i]->flags & CJ_T_REQUIRES) {

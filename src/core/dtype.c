@@ -15,6 +15,10 @@ static const struct {
 
 const char *cj_dtype_name(cj_dtype t) { return (unsigned)t < CJ_DTYPES ? info[t].name : "unknown"; }
 size_t cj_dtype_size(cj_dtype t) { return (unsigned)t < CJ_DTYPES ? info[t].size : 0; }
+bool cj__dtype_ok(cj_ctx *c, const char *op, cj_dtype t)
+{
+    return (t > CJ_DEFAULT_DTYPE && t < CJ_DTYPES) || cj__error(c, CJ_EDTYPE, "%s: unknown dtype %d", op, (int)t);
+}
 bool cj_dtype_is_float(cj_dtype t) { return (unsigned)t < CJ_DTYPES && info[t].category == 2; }
 
 static cj_dtype promote2(cj_dtype a, cj_dtype b)

@@ -64,7 +64,7 @@ void cj_memory_trim(cj_ctx *c)
 
 void *cj__alloc(cj_ctx *c, size_t bytes)
 {
-    if (bytes > (size_t)1 << 46) {
+    if (bytes > (size_t)1 << 45) { /* the last bin */
         cj__error(c, CJ_EMEMORY, "out of memory: %zu bytes asked for", bytes);
         return NULL;
     }

@@ -31,26 +31,31 @@ static double bytes_of(const cj_call *call)
     return bytes;
 }
 
+static bool make_room(cj_ctx *c, cj_profiler *p)
+{
+    if (p->n < p->cap) return true;
+    int64_t cap = p->cap ? 2 * p->cap : 1024;
+    cj_event *e = cj__alloc(c, (size_t)cap * sizeof *e);
+    if (!e) return false;
+    if (p->n) memcpy(e, p->event, (size_t)p->n * sizeof *e);
+    cj__free(c, p->event, (size_t)p->cap * sizeof *e);
+    p->event = e;
+    p->cap = cap;
+    return true;
+}
+
 /* call NULL: a kernel is about to run. */
 static bool record(cj_ctx *c, cj_call *call)
 {
     cj_profiler *p = c->profiler;
-    if (!call) {
+    if (!call) { /* room first: after a write has run nothing may fail any more */
+        if (!make_room(c, p)) return false;
         p->kernel = now();
         return true;
     }
     if (call->op->flags & CJ_OP_VIEW) return true;
     if (c->backend) c->backend->sync(c->device_state);
     double end = now();
-    if (p->n == p->cap) {
-        int64_t cap = p->cap ? 2 * p->cap : 1024;
-        cj_event *e = cj__alloc(c, (size_t)cap * sizeof *e);
-        if (!e) return false;
-        if (p->n) memcpy(e, p->event, (size_t)p->n * sizeof *e);
-        cj__free(c, p->event, (size_t)p->cap * sizeof *e);
-        p->event = e;
-        p->cap = cap;
-    }
     p->event[p->n++] = (cj_event){ call->op, p->kernel - p->started, end - p->kernel, bytes_of(call), call->op->flops ? call->op->flops(call) : 0 };
     return true;
 }
@@ -98,6 +103,7 @@ int cj_profile_stop(cj_ctx *c, cj_profile_row *rows, int n)
 bool cj_profile_trace(cj_ctx *c, const char *path)
 {
     if (!c || !c->profiler) return false;
+    if (!path) return cj__error(c, CJ_EVALUE, "profile: the path is NULL");
     FILE *f = fopen(path, "w");
     if (!f) return cj__error(c, CJ_EFILE, "%s: cannot be written", path);
     fputs("[", f);

@@ -11,6 +11,7 @@ static bool slab_add(cj_ctx *c)
 {
     char *slab = cj__alloc(c, 64 + SLAB * sizeof(cj_tensor));
     if (!slab) return false;
+    memset(slab, 0, 64 + SLAB * sizeof(cj_tensor)); /* marks of passes and closing places must not be found in old data */
     *(void **)slab = c->slabs;
     c->slabs = slab;
     cj_tensor *t = (cj_tensor *)(slab + 64);
@@ -138,6 +139,29 @@ cj_tensor *cj__tensor_new(cj_ctx *c, cj_dtype dtype, int ndim, const int64_t *sh
     if (n < 0) return NULL;
     cj_tensor *t = cj__header(c);
     if (!t || !attach(c, t, dtype, ndim, shape, n, device)) return NULL;
+    return t;
+}
+
+cj_tensor *cj__tensor_like(const cj_tensor *a)
+{
+    cj_ctx *c = a->ctx;
+    cj_storage *st = cj__storage_new(c, (size_t)a->numel * cj_dtype_size((cj_dtype)a->dtype), false);
+    if (!st) return NULL;
+    cj_tensor *t = cj__header(c);
+    if (!t) {
+        cj__storage_release(c, st);
+        return NULL;
+    }
+    t->st = st;
+    t->data = st->data;
+    t->numel = a->numel;
+    t->dtype = a->dtype;
+    t->ndim = a->ndim;
+    t->flags = CJ_T_CONTIGUOUS;
+    for (int d = 0; d < a->ndim; d++) {
+        t->shape[d] = a->shape[d];
+        t->stride[d] = a->stride[d];
+    }
     return t;
 }
 
@@ -377,6 +401,7 @@ static bool with_host(cj_tensor *t, visit_fn fn, void *out)
 static bool values_out(cj_tensor *t, const char *op, int64_t n, visit_fn fn, void *out)
 {
     if (!t || !readable(t, op)) return false;
+    if (!out && n) return cj__error(t->ctx, CJ_EVALUE, "%s: the caller's memory is NULL", op);
     if (n != t->numel)
         return cj__error(t->ctx, CJ_ESHAPE, "%s: room for %lld elements given, the tensor %s has %lld", op, (long long)n, cj__tensor_text(t),
                          (long long)t->numel);
@@ -404,6 +429,10 @@ double cj_at(cj_tensor *t, const int64_t *index)
     if (!t || !readable(t, "cj_at")) return NAN;
     cj_ctx *c = t->ctx;
     int64_t offset = 0;
+    if (!index && t->ndim) {
+        cj__error(c, CJ_EVALUE, "cj_at: the index is NULL");
+        return NAN;
+    }
     for (int d = 0; d < t->ndim; d++) {
         int64_t i = index[d] < 0 ? index[d] + t->shape[d] : index[d];
         if (i < 0 || i >= t->shape[d]) {
@@ -433,7 +462,7 @@ cj_tensor *cj_from_data(cj_ctx *c, const void *values, cj_dtype dtype, cj_shape 
     }
     dtype = cj__dtype_or_default(dtype);
     int64_t n = cj__numel(c, "cj_from_data", shape.ndim, shape.dim);
-    if (n < 0) return c->poison;
+    if (n < 0 || !cj__dtype_ok(c, "cj_from_data", dtype)) return c->poison;
     if (!values && n) {
         cj__error(c, CJ_EVALUE, "cj_from_data: the values are NULL");
         return c->poison;

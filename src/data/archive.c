@@ -8,7 +8,7 @@ typedef struct archive {
     cj_object object;
     cj_ctx *ctx;
     cj_named *item;
-    cj_pair *pair;
+    cj_text_pair *pair;
     int items_room, pairs_room;
 } archive;
 
@@ -79,7 +79,7 @@ bool cj__archive_add_pair(cj_archive *p, const char *key, const char *value)
         cj__strfree(a->ctx, v);
         return false;
     }
-    a->pair[a->public.pairs++] = (cj_pair){ k, v };
+    a->pair[a->public.pairs++] = (cj_text_pair){ k, v };
     return true;
 }
 

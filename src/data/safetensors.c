@@ -249,7 +249,7 @@ static bool add_entry(cJSON *root, const cj_named *item, int64_t begin)
 }
 
 /* The bytes of all tensors of one element size after the other, 8 bytes first. */
-static char *header_text(const cj_named *item, int n, const cj_pair *pair, int pairs, const int64_t *begin)
+static char *header_text(const cj_named *item, int n, const cj_text_pair *pair, int pairs, const int64_t *begin)
 {
     cJSON *root = cJSON_CreateObject();
     bool ok = root != NULL;
@@ -263,7 +263,7 @@ static char *header_text(const cj_named *item, int n, const cj_pair *pair, int p
     return text;
 }
 
-static bool check_pairs(cj_ctx *c, const char *op, const cj_pair *pair, int n)
+static bool check_pairs(cj_ctx *c, const char *op, const cj_text_pair *pair, int n)
 {
     if (n < 0 || (n && !pair)) return cj__error(c, CJ_EVALUE, "%s: %d metadata at %p", op, n, (const void *)pair);
     for (int i = 0; i < n; i++) {
@@ -289,7 +289,7 @@ static bool write_file(cj_writer *w, const cj_named *item, int n, const char *te
     return true;
 }
 
-bool cj_safetensors_save(cj_ctx *c, const char *path, const cj_named *item, int n, const cj_pair *pair, int pairs)
+bool cj_safetensors_save(cj_ctx *c, const char *path, const cj_named *item, int n, const cj_text_pair *pair, int pairs)
 {
     const char *op = "cj_safetensors_save";
     if (!c || !cj__cancel_check(c) || !cj__named_check(c, op, item, n) || !check_pairs(c, op, pair, pairs)) return false;
@@ -327,7 +327,7 @@ cj_archive *cj_safetensors_load(cj_ctx *c, const char *path)
     return NULL;
 }
 
-bool cj_safetensors_save(cj_ctx *c, const char *path, const cj_named *item, int n, const cj_pair *pair, int pairs)
+bool cj_safetensors_save(cj_ctx *c, const char *path, const cj_named *item, int n, const cj_text_pair *pair, int pairs)
 {
     (void)path, (void)item, (void)n, (void)pair, (void)pairs;
     return missing(c, "cj_safetensors_save");

@@ -26,6 +26,7 @@ static void d_checkpoint(cj_vjp_args *v)
         x[i] = i < a->listed ? cj__alias(v->in[i]) : v->in[i];
         if (v->need[i]) wanted[m++] = x[i];
     }
+    if (c->error) m = 0;
     int64_t from = c->tape_n;
     c->rng = a->rng;
     cj_tensor *y = a->fn(c, a->user, x, (int)a->listed);
@@ -65,13 +66,18 @@ cj_tensor *cj_checkpoint(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *in, 
 {
     if (!c) return NULL;
     if (!cj__cancel_check(c)) return c->poison;
+    if (n < 0 || n > CJ_MAX_INPUTS || (n && !in)) return cj_fail(c, CJ_EVALUE, "checkpoint: %d inputs, at most %d are possible", in ? n : 0, CJ_MAX_INPUTS);
+    if (!fn) return cj_fail(c, CJ_EVALUE, "checkpoint: the function is NULL");
     for (int i = 0; i < n; i++)
         if (!cj__usable(c, "checkpoint", i, in[i])) return c->poison;
     if (!c->grad_enabled || c->fwd_limit) return fn(c, user, in, n);
     checkpoint_attrs a = { .fn = fn, .user = user, .rng = c->rng, .listed = n };
-    int frame = cj__frame_open(c);
-    cj_tensor **all = frame ? cj__alloc(c, CJ_MAX_INPUTS * sizeof *all) : NULL, *y = c->poison;
-    if (!all) return c->poison;
+    cj_tensor **all = cj__alloc(c, CJ_MAX_INPUTS * sizeof *all), *y = c->poison;
+    int frame = all ? cj__frame_open(c) : 0;
+    if (!frame) {
+        cj__free(c, all, CJ_MAX_INPUTS * sizeof *all);
+        return c->poison;
+    }
     int64_t from = c->tape_n;
     cj_tensor *inside = fn(c, user, in, n);
     if (!c->error && cj_is_poison(inside)) cj__error(c, CJ_EVALUE, "checkpoint: the function returned NULL");

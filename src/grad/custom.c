@@ -76,6 +76,7 @@ cj_tensor *cj_custom(cj_ctx *c, const cj_custom_op *op, cj_tensor *const *in)
     if (op->nin < 1 || op->nin > 16) return cj_fail(c, CJ_EVALUE, "%s: %d inputs, 1 to 16 are possible", op->name, op->nin);
     if (op->payload_size > CJ_MAX_ATTR_BYTES)
         return cj_fail(c, CJ_EVALUE, "%s: payload of %zu bytes, at most %d are possible", op->name, op->payload_size, CJ_MAX_ATTR_BYTES);
+    if (!in) return cj_fail(c, CJ_EVALUE, "%s: the inputs are NULL", op->name);
     cj_tensor *x[16];
     for (int i = 0; i < op->nin; i++) {
         if (!cj__usable(c, op->name, i, in[i])) return c->poison;

@@ -481,7 +481,11 @@ static void sweep(fuser *f)
     for (int i = 0; i < p->n; i++)
         if (!p->kernel[i].dead) p->kernel[n++] = p->kernel[i];
     p->n = n;
-    for (int i = 0; i < n; i++) p->fused += p->kernel[i].kind == CJ_KERNEL_FUSED;
+    p->first_write = n;
+    for (int i = n - 1; i >= 0; i--) {
+        p->fused += p->kernel[i].kind == CJ_KERNEL_FUSED;
+        if (p->kernel[i].kind == CJ_KERNEL_CALL && has_effect(f->t, p->kernel[i].step)) p->first_write = i;
+    }
 }
 
 bool cj__plan_fuse(cj_ctx *c, cj_trace *t, cj_compiled *p)

@@ -16,6 +16,7 @@ typedef struct entry {
     bool grad;
     uint64_t used;
     cj_trace *trace;
+    bool compared;             /* a second trace was the same */
     cj_compiled *compiled;
     void *graph;               /* device: the captured kernels */
     cj_tensor **staging;       /* device: fixed places of the inputs */
@@ -138,6 +139,12 @@ static cj_trace *traced_run(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
     cj_trace *t = cj__trace_begin(c, in, p->n_in, alias);
     if (t) {
         p->fn(c, p->user, alias, result);
+        for (int k = 0; k < CJ_MAX_PLAN_OUTPUTS && result[k] && !c->error; k++) /* an input handed out as it is: the plan has to own its results */
+            for (int i = 0; i < p->n_in; i++)
+                if (!cj_is_poison(result[k]) && result[k]->st == alias[i]->st) {
+                    result[k] = cj_clone(result[k]);
+                    break;
+                }
         if (!cj__trace_end(c, t, result, c->error == CJ_OK)) {
             cj__trace_free(t);
             t = NULL;
@@ -146,6 +153,11 @@ static cj_trace *traced_run(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
     int n = 0;
     while (t && n < CJ_MAX_PLAN_OUTPUTS && result[n]) n++;
     for (int k = 0; k < n; k++) result[k] = cj_detach(result[k]); /* results leave without their graph */
+    if (t && c->error) {
+        cj__trace_free(t);
+        t = NULL;
+        n = 0;
+    }
     cj__frame_close(c, frame, result, n);
     if (out)
         for (int k = 0; k < n; k++) out[k] = result[k];
@@ -155,6 +167,7 @@ static cj_trace *traced_run(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
 static bool inputs_ok(cj_ctx *c, const char *op, cj_tensor *const *in, int n)
 {
     if (!cj__cancel_check(c)) return false;
+    if (n && !in) return cj__error(c, CJ_EVALUE, "%s: the inputs are NULL", op);
     for (int i = 0; i < n; i++)
         if (!cj__usable(c, op, i, in[i])) return false;
     return true;
@@ -165,6 +178,10 @@ cj_plan *cj_capture(cj_ctx *c, cj_step_fn fn, void *user, cj_tensor *const *in, 
     if (!c) return NULL;
     if (n < 0 || n > CJ_MAX_PLAN_INPUTS) {
         cj__error(c, CJ_EVALUE, "capture: %d inputs, at most %d are possible", n, CJ_MAX_PLAN_INPUTS);
+        return NULL;
+    }
+    if (!fn) {
+        cj__error(c, CJ_EVALUE, "capture: the step is NULL");
         return NULL;
     }
     if (!inputs_ok(c, "capture", in, n)) return NULL;
@@ -318,7 +335,8 @@ static bool run_host(cj_plan *p, entry *e, cj_tensor *const *in)
     if (draws) renumber(c, t, 1);
     for (int i = 0; i < e->compiled->n && ok; i++) {
         cj_kernel *k = &e->compiled->kernel[i];
-        if (__builtin_expect(atomic_load_explicit(&c->cancelled, memory_order_relaxed), 0)) ok = cj__cancel_check(c);
+        /* Once the step has begun to write it runs to its end: all or nothing. */
+        if (__builtin_expect(atomic_load_explicit(&c->cancelled, memory_order_relaxed), 0) && i <= e->compiled->first_write) ok = cj__cancel_check(c);
         else if (__builtin_expect(c->active & 1u << CJ_REC_PROFILE, 0)) ok = profiled(c, k, run_kernel);
         else ok = run_kernel(c, k);
     }
@@ -432,24 +450,34 @@ bool cj_replay(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
     if (!e && !(e = new_entry(p, in))) return false;
     e->used = ++p->clock;
     p->current = e;
-    if (!e->compiled) {
+    if (!e->compiled && !e->compared) {
         cj_trace *t = traced_run(p, in, out);
         if (!t) return false;
         if (!e->trace) {
             e->trace = t;
             return true;
         }
-        bool ok = cj__trace_same(c, e->trace, t);
+        e->compared = cj__trace_same(c, e->trace, t);
         cj__trace_free(t);
-        return ok && compile(p, e);
+        if (!e->compared) return false;
+        if (compile(p, e) || c->error != CJ_EMEMORY) return c->error == CJ_OK;
+        /* The step itself has been done, so too little memory for the plan is no failure of this call: the next one tries again, before it does anything. */
+        c->error = CJ_OK;
+        c->message[0] = 0;
+        return true;
     }
+    if (!e->compiled && !compile(p, e)) return false;
+    if (out && !hand_out(p, e, out)) return false;
     uint64_t before = c->memory.system_allocs;
     bool ok = c->backend ? run_device(p, e, in) : run_host(p, e, in);
     p->last_allocs = c->memory.system_allocs - before;
-    if (!ok) return false;
-    for (int s = 0; s < CJ_STREAMS; s++) c->rng.call[s] += e->trace->draws[s];
     bump_versions(e);
-    return !out || hand_out(p, e, out);
+    if (!ok) {
+        for (int k = 0; out && k < e->trace->n_out; k++) out[k] = c->poison;
+        return false;
+    }
+    for (int s = 0; s < CJ_STREAMS; s++) c->rng.call[s] += e->trace->draws[s];
+    return true;
 }
 
 /* ---- looking ------------------------------------------------------------------------------------------------------------------------------------------- */

@@ -99,6 +99,7 @@ typedef struct cj_compiled {
     } *patch;
     int n_patches;
     const void *last_input[CJ_MAX_PLAN_INPUTS];
+    int first_write;                /* the first kernel that changes something lasting; up to it a replay can be given up */
 } cj_compiled;
 
 cj_trace *cj__trace_begin(cj_ctx *c, cj_tensor *const *in, int n, cj_tensor **alias);

@@ -237,8 +237,15 @@ static int64_t mark_path(cj_ctx *c, cj_tensor *const *y, int ny, int64_t from, u
 bool cj__reverse(cj_ctx *c, cj_tensor *const *y, cj_tensor *const *seed, int ny, int64_t from, cj_tensor *const *x, int n, cj_tensor **out, bool create_graph,
                  bool keep)
 {
+    enum { FEW = 64 };
+    struct place {
+        uint64_t mark;
+        int32_t slot;
+    } few[FEW], *was = n <= FEW ? few : cj__alloc(c, (size_t)n * sizeof *was); /* a pass inside a rule (checkpoint) must not disturb the one around it */
     for (int i = 0; i < n; i++) out[i] = NULL;
+    if (!was) return false;
     uint64_t id = ++c->backward_id;
+    for (int i = 0; i < n; i++) was[i] = (struct place){ x[i]->mark, x[i]->slot };
     for (int i = 0; i < n; i++)
         if (x[i]->mark != id) {
             x[i]->mark = id;
@@ -287,7 +294,11 @@ bool cj__reverse(cj_ctx *c, cj_tensor *const *y, cj_tensor *const *seed, int ny,
         if (ok) cj__give(c, out[i]);
         else cj__tensor_release(out[i], true), out[i] = NULL;
     }
-    for (int i = 0; i < n; i++) x[i]->slot = -1;
+    for (int i = 0; i < n; i++) {
+        x[i]->mark = was[i].mark;
+        x[i]->slot = was[i].slot;
+    }
+    if (was != few) cj__free(c, was, (size_t)n * sizeof *was);
     return ok;
 }
 
@@ -317,10 +328,11 @@ bool cj_grad(cj_tensor *y, cj_tensor *const *x, int n, cj_tensor **out, const cj
 {
     cj_grad_opts o = opts ? *opts : (cj_grad_opts){ 0 };
     cj_ctx *c = y ? y->ctx : NULL;
-    for (int i = 0; i < n; i++) out[i] = c ? c->poison : NULL;
+    for (int i = 0; out && i < n; i++) out[i] = c ? c->poison : NULL;
     if (!c) return false;
     cj_tensor *seed;
     if (!cj__cancel_check(c)) return false;
+    if (n < 0 || (n && (!x || !out))) return cj__error(c, CJ_EVALUE, "grad: the list of x or the room for results is NULL");
     if (o.allow_unused && cj__usable(c, "grad", 0, y) && !(y->flags & (CJ_T_REQUIRES | CJ_T_CUT))) {
         for (int i = 0; i < n; i++) out[i] = cj_zeros_like(x[i]);
         return c->error == CJ_OK;
@@ -395,13 +407,14 @@ bool cj_backward(cj_tensor *y, const cj_grad_opts *opts)
     for (int i = 0; i < n && ok; i++)
         if (g[i] && !leaves[i]->grad) {
             cj_tensor *t = cj__tensor_persistent(c, (cj_dtype)leaves[i]->dtype, leaves[i]->ndim, leaves[i]->shape, leaves[i]->st->device);
-            ok = t != NULL;
-            if (!ok) break;
-            leaves[i]->grad = t;
-            ok = !cj_is_poison(cj_assign_(t, cj__alias(cj_zeros_like(t))));
+            ok = t && !cj_is_poison(cj_assign_(t, cj_zeros_like(t)));
+            if (ok) leaves[i]->grad = t;
+            else cj_release(t);
         }
+    c->committing = ok;
     for (int i = 0; i < n && ok; i++)
         if (g[i]) ok = !cj_is_poison(cj_add_(leaves[i]->grad, g[i], 1));
+    c->committing = false;
     c->grad_enabled = was;
     cj__free(c, leaves, 2 * (size_t)cap * sizeof *leaves);
     cj__frame_close(c, frame, NULL, 0);

@@ -8,9 +8,22 @@
 static bool args_ok(cj_ctx *c, const char *op, cj_tensor *const *x, int n)
 {
     if (!cj__cancel_check(c)) return false;
-    if (n < 1 || n > MAX_ARGS) return cj__error(c, CJ_EVALUE, "%s: %d inputs, 1 to %d are possible", op, n, MAX_ARGS);
+    if (n < 1 || n > MAX_ARGS || !x) return cj__error(c, CJ_EVALUE, "%s: %d inputs, 1 to %d are possible", op, x ? n : 0, MAX_ARGS);
     for (int i = 0; i < n; i++)
         if (!cj__usable(c, op, i, x[i])) return false;
+    return true;
+}
+
+/* Tangents may be NULL (zero); the others have the shapes of their inputs. */
+static bool tangents_ok(cj_ctx *c, const char *op, cj_tensor *const *x, cj_tensor *const *t, int n)
+{
+    if (!t) return cj__error(c, CJ_EVALUE, "%s: the tangents are NULL", op);
+    for (int i = 0; i < n; i++) {
+        if (!t[i]) continue;
+        if (!cj__usable(c, op, n + i, t[i])) return false;
+        if (t[i]->ndim != x[i]->ndim || memcmp(t[i]->shape, x[i]->shape, x[i]->ndim * sizeof x[i]->shape[0]) != 0)
+            return cj__error(c, CJ_ESHAPE, "%s: tangent %s does not fit %s", op, cj__tensor_text(t[i]), cj__tensor_text(x[i]));
+    }
     return true;
 }
 
@@ -42,14 +55,7 @@ cj_pair cj_jvp(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, cj_tensor *
 {
     cj_pair r = { c ? c->poison : NULL, c ? c->poison : NULL };
     if (!c || !args_ok(c, "jvp", x, n)) return r;
-    for (int i = 0; i < n; i++) {
-        if (!t[i]) continue;
-        if (!cj__usable(c, "jvp", n + i, t[i])) return r;
-        if (t[i]->ndim != x[i]->ndim || memcmp(t[i]->shape, x[i]->shape, x[i]->ndim * sizeof x[i]->shape[0]) != 0) {
-            cj__error(c, CJ_ESHAPE, "jvp: tangent %s does not fit %s", cj__tensor_text(t[i]), cj__tensor_text(x[i]));
-            return r;
-        }
-    }
+    if (!tangents_ok(c, "jvp", x, t, n)) return r;
     cj_tensor *dual[MAX_ARGS];
     for (int i = 0; i < n; i++) dual[i] = cj__alias(x[i]);
     uint64_t level = c->error ? 0 : cj__level_open(c);
@@ -73,7 +79,7 @@ cj_pair cj_jvp(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, cj_tensor *
 cj_tensor *cj_hvp(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, cj_tensor *const *t, int n, cj_tensor **out)
 {
     for (int i = 0; i < n; i++) out[i] = c ? c->poison : NULL;
-    if (!c || !args_ok(c, "hvp", x, n)) return c ? c->poison : NULL;
+    if (!c || !args_ok(c, "hvp", x, n) || !tangents_ok(c, "hvp", x, t, n)) return c ? c->poison : NULL;
     cj_tensor *leaf[MAX_ARGS], *g[MAX_ARGS];
     bool was = cj_grad_mode(c, true);
     leaves_at(x, n, leaf);
@@ -83,7 +89,7 @@ cj_tensor *cj_hvp(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, cj_tenso
         return c->poison;
     }
     for (int i = 0; i < n; i++)
-        if (t[i] && cj__usable(c, "hvp", n + i, t[i])) cj__tangent_set(leaf[i], level, t[i]);
+        if (t[i]) cj__tangent_set(leaf[i], level, t[i]);
     cj_tensor *y = fn(c, user, leaf, n);
     cj_grad_mode(c, was);
     cj_grad(y, leaf, n, g, &(cj_grad_opts){ .allow_unused = true });

@@ -39,6 +39,10 @@ static void module_free(cj_object *o)
 cj_module *cj_module_new(cj_ctx *c, const cj_module_type *type, size_t self_size)
 {
     if (!c || !cj__cancel_check(c)) return NULL;
+    if (!type) {
+        cj__error(c, CJ_EVALUE, "module: the type is NULL");
+        return NULL;
+    }
     cj_module *m = cj__zalloc(c, sizeof *m);
     if (!m) return NULL;
     m->ctx = c;
@@ -63,8 +67,8 @@ const char *cj_module_type_name(const cj_module *m) { return m ? m->type->name :
 static entry *add_entry(cj_module *m, const char *name)
 {
     cj_ctx *c = m->ctx;
-    if (strlen(name) >= MAX_NAME || strchr(name, '.')) {
-        cj__error(c, CJ_EVALUE, "module %s: '%s' is no name for a member", m->type->name, name);
+    if (!name || !*name || strlen(name) >= MAX_NAME || strchr(name, '.')) {
+        cj__error(c, CJ_EVALUE, "module %s: '%s' is no name for a member", m->type->name, name ? name : "");
         return NULL;
     }
     for (int i = 0; i < m->n; i++)
@@ -91,11 +95,11 @@ cj_module *cj_module_add(cj_module *m, const char *name, cj_module *child)
 {
     if (!m || m->ctx->error) return child;
     if (!child) {
-        cj__error(m->ctx, CJ_EVALUE, "module %s: child '%s' is NULL", m->type->name, name);
+        cj__error(m->ctx, CJ_EVALUE, "module %s: child '%s' is NULL", m->type->name, name ? name : "");
         return NULL;
     }
     if (child->ctx != m->ctx) {
-        cj__error(m->ctx, CJ_ECONTEXT, "module %s: child '%s' belongs to another context", m->type->name, name);
+        cj__error(m->ctx, CJ_ECONTEXT, "module %s: child '%s' belongs to another context", m->type->name, name ? name : "");
         return NULL;
     }
     entry *e = add_entry(m, name);
@@ -107,12 +111,16 @@ static cj_tensor *add_tensor(cj_module *m, const char *name, cj_tensor *value, b
 {
     if (!m) return NULL;
     cj_ctx *c = m->ctx;
-    if (c->error || cj_is_poison(value)) return c->poison;
+    if (c->error || !cj__usable(c, m->type->name, 0, value)) return c->poison;
     cj_tensor *t = value;
-    if (!(t->flags & CJ_T_PERSISTENT)) t = buffer ? cj_keep(cj_clone(cj_detach(value))) : cj_param(value);
+    bool own = !(t->flags & CJ_T_PERSISTENT) || (!buffer && !(t->flags & CJ_T_LEAF));
+    if (own) t = buffer ? cj_keep(cj_clone(cj_detach(value))) : cj_param(value);
     if (cj_is_poison(t)) return t;
     entry *e = add_entry(m, name);
-    if (!e) return c->poison;
+    if (!e) {
+        if (own) cj_release(t);
+        return c->poison;
+    }
     e->tensor = t;
     e->buffer = buffer;
     return t;

@@ -24,7 +24,7 @@ const char *cj_params_name(const cj_params *p, int i) { return p && i >= 0 && i 
 
 cj_tensor *cj_params_find(const cj_params *p, const char *name)
 {
-    for (int i = 0; p && i < p->n; i++)
+    for (int i = 0; p && name && i < p->n; i++)
         if (strcmp(p->item[i].name, name) == 0) return p->item[i].tensor;
     return NULL;
 }

@@ -51,7 +51,7 @@ static void d_softplus(cj_vjp_args *v) { v->gin[0] = cj_mul(v->g[0], cj_sigmoid(
 static void d_log_sigmoid(cj_vjp_args *v) { v->gin[0] = cj_mul(v->g[0], cj_sigmoid(cj_neg(v->in[0]))); }
 
 #define ROW(op_name, CODE, op_kind, definition, rule)                                                                                      \
-    { .name = op_name, .family = "activation", .kind = op_kind, .nin = 1, .nout = 1, .ew = CJ_EW_##CODE + 1, .save_in = 1,                  \
+    { .name = op_name, .family = "activation", .kind = op_kind, .flags = CJ_OP_QUICK, .nin = 1, .nout = 1, .ew = CJ_EW_##CODE + 1, .save_in = 1,                  \
       .infer = cj__ew_infer, .run = cj__ew_run_call, .vjp = rule, .jvp_rule = CJ_JVP_ELEMENTWISE, .define = definition }
 
 enum { GELU, GELU_TANH, SILU, SOFTPLUS, LOG_SIGMOID };
@@ -66,8 +66,8 @@ CJ_OP_TABLE(activation);
 
 cj_tensor *cj_gelu(cj_tensor *x, const cj_gelu_opts *opts)
 {
-    return cj__apply(&cj__ops_activation[opts && opts->tanh ? GELU_TANH : GELU], NULL, &x, 1);
+    return cj__apply_ew(&cj__ops_activation[opts && opts->tanh ? GELU_TANH : GELU], NULL, x, NULL);
 }
-cj_tensor *cj_silu(cj_tensor *x) { return cj__apply(&cj__ops_activation[SILU], NULL, &x, 1); }
-cj_tensor *cj_softplus(cj_tensor *x) { return cj__apply(&cj__ops_activation[SOFTPLUS], NULL, &x, 1); }
-cj_tensor *cj_log_sigmoid(cj_tensor *x) { return cj__apply(&cj__ops_activation[LOG_SIGMOID], NULL, &x, 1); }
+cj_tensor *cj_silu(cj_tensor *x) { return cj__apply_ew(&cj__ops_activation[SILU], NULL, x, NULL); }
+cj_tensor *cj_softplus(cj_tensor *x) { return cj__apply_ew(&cj__ops_activation[SOFTPLUS], NULL, x, NULL); }
+cj_tensor *cj_log_sigmoid(cj_tensor *x) { return cj__apply_ew(&cj__ops_activation[LOG_SIGMOID], NULL, x, NULL); }

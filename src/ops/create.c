@@ -50,7 +50,8 @@ static cj_tensor *full_at(cj_ctx *c, double value, int ndim, const int64_t *shap
 {
     cj_full_attrs a = { .value = value, .ndim = ndim, .dtype = cj__dtype_or_default(dtype), .device = device };
     if (ndim < 0 || ndim > CJ_MAX_DIMS) return cj_fail(c, CJ_ESHAPE, "full: %d dimensions, at most %d are possible", ndim, CJ_MAX_DIMS);
-    memcpy(a.dim, shape, (size_t)ndim * sizeof *shape);
+    if (!cj__dtype_ok(c, "full", (cj_dtype)a.dtype)) return c->poison;
+    if (ndim) memcpy(a.dim, shape, (size_t)ndim * sizeof *shape);
     cj_tensor *out;
     cj__apply_n(c, &cj__ops_create[FULL], &a, NULL, 0, &out);
     return out;
@@ -96,6 +97,7 @@ cj_tensor *cj_arange(cj_ctx *c, double start, double stop, double step, cj_dtype
     double n = ceil((stop - start) / step);
     if (n < 0 || n > 0x1p50) return cj_fail(c, CJ_EVALUE, "arange: from %g to %g in steps of %g is not a range", start, stop, step);
     cj_range_attrs a = { start, step, (int64_t)n, dtype == CJ_DEFAULT_DTYPE ? CJ_I64 : dtype, c->backend != NULL };
+    if (!cj__dtype_ok(c, "arange", (cj_dtype)a.dtype)) return c->poison;
     cj_tensor *out;
     cj__apply_n(c, &cj__ops_create[ARANGE], &a, NULL, 0, &out);
     return out;

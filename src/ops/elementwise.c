@@ -133,6 +133,36 @@ bool cj__ew_run_call(cj_call *call)
     return true;
 }
 
+/* The short way of eager mode: small contiguous f32 operands of one shape, nothing recorded but the tape.  Everything else, errors included, takes the door. */
+static cj_tensor *quick(const cj_op *op, const void *attrs, cj_tensor *a, cj_tensor *b)
+{
+    if (!a || !b || !(op->flags & CJ_OP_QUICK)) return NULL;
+    cj_ctx *c = a->ctx;
+    const uint8_t look = CJ_T_POISON | CJ_T_CLOSED | CJ_T_CONTIGUOUS;
+    if (c->error != CJ_OK || c->active || c->fwd_limit || atomic_load_explicit(&c->cancelled, memory_order_relaxed)) return NULL;
+    if ((a->flags & look) != CJ_T_CONTIGUOUS || a->dtype != CJ_F32 || a->numel > CJ_EW_BLOCK || a->numel == 0 || !a->st || a->st->device) return NULL;
+    if (b != a) {
+        if (b->ctx != c || (b->flags & look) != CJ_T_CONTIGUOUS || b->dtype != CJ_F32 || b->ndim != a->ndim || !b->st || b->st->device) return NULL;
+        for (int d = 0; d < a->ndim; d++)
+            if (a->shape[d] != b->shape[d]) return NULL;
+    }
+    cj_tensor *y = cj__tensor_like(a);
+    if (!y) return c->poison;
+    c->k->ew_small((cj_ew_code)(op->ew - 1), (float *)y->data, (const float *)a->data, (const float *)b->data, NULL, attrs ? *(const double *)attrs : 0, (int)a->numel);
+    if (c->grad_enabled && (a->flags | b->flags) & CJ_T_REQUIRES && !(op->flags & CJ_OP_NOGRAD)) {
+        cj_tensor *in[2] = { a, b };
+        cj_call call = { c, op, attrs, in, &y, op->nin, 1 };
+        if (!c->recorder[CJ_REC_TAPE].record(c, &call)) return c->poison;
+    }
+    return y;
+}
+
+cj_tensor *cj__apply_ew(const cj_op *op, const void *attrs, cj_tensor *a, cj_tensor *b)
+{
+    cj_tensor *y = quick(op, attrs, a, op->nin == 1 ? a : b);
+    return y ? y : cj__apply(op, attrs, (cj_tensor *[]){ a, b }, op->nin);
+}
+
 static double ew_flops(const cj_call *call) { return (double)call->out[0]->numel; }
 
 /* ---- derivatives ------------------------------------------------------------------------------------------------------------------------ */
@@ -256,17 +286,17 @@ static void d_clamp_high(cj_vjp_args *v) { GRAD(0, cj_where(cj_le_scalar(A, *(co
 /* ---- rows -------------------------------------------------------------------------------------------------------------------------------- */
 
 #define ROW(op_name, CODE, n, in_mask, out_mask, rule_fn)                                                                                  \
-    { .name = op_name, .family = "elementwise", .kind = CJ_PRIMITIVE, .nin = n, .nout = 1, .ew = CJ_EW_##CODE + 1, .save_in = in_mask,      \
+    { .name = op_name, .family = "elementwise", .kind = CJ_PRIMITIVE, .flags = n < 3 ? CJ_OP_QUICK : 0, .nin = n, .nout = 1, .ew = CJ_EW_##CODE + 1, .save_in = in_mask,      \
       .save_out = out_mask, .infer = cj__ew_infer, .run = cj__ew_run_call, .vjp = rule_fn, .jvp_rule = CJ_JVP_ELEMENTWISE, .flops = ew_flops }
 #define SCALAR(op_name, CODE, in_mask, rule_fn)                                                                                            \
-    { .name = op_name, .family = "elementwise", .kind = CJ_PRIMITIVE, .nin = 1, .nout = 1, .attr_size = sizeof(double),                     \
+    { .name = op_name, .family = "elementwise", .kind = CJ_PRIMITIVE, .flags = CJ_OP_QUICK, .nin = 1, .nout = 1, .attr_size = sizeof(double),                     \
       .ew = CJ_EW_##CODE + 1, .save_in = in_mask, .infer = cj__ew_infer, .run = cj__ew_run_call, .vjp = rule_fn,                            \
       .jvp_rule = CJ_JVP_ELEMENTWISE, .flops = ew_flops }
 #define TEST(op_name, CODE, n, attr)                                                                                                       \
     { .name = op_name, .family = "comparison", .kind = CJ_PRIMITIVE, .flags = CJ_OP_NOGRAD, .nin = n, .nout = 1, .attr_size = attr,         \
       .ew = CJ_EW_##CODE + 1, .infer = cj__ew_infer, .run = cj__ew_run_call, .jvp_rule = CJ_JVP_NONE, .flops = ew_flops }
 #define FUSED(op_name, CODE)                                                                                                               \
-    { .name = op_name, .family = "elementwise", .kind = CJ_INTERNAL, .flags = CJ_OP_NOGRAD, .nin = 2, .nout = 1, .ew = CJ_EW_##CODE + 1,    \
+    { .name = op_name, .family = "elementwise", .kind = CJ_INTERNAL, .flags = CJ_OP_NOGRAD | CJ_OP_QUICK, .nin = 2, .nout = 1, .ew = CJ_EW_##CODE + 1,    \
       .infer = cj__ew_infer, .run = cj__ew_run_call, .jvp_rule = CJ_JVP_NONE, .flops = ew_flops }
 
 enum {
@@ -345,16 +375,16 @@ CJ_OP_TABLE(elementwise);
 cj_tensor *cj__ew_bwd(cj_ew_code code, cj_tensor *a, cj_tensor *g)
 {
     for (int i = GELU_BWD; i <= RELU_BWD; i++)
-        if (cj__ops_elementwise[i].ew == (int)code + 1) return cj__apply(&cj__ops_elementwise[i], NULL, (cj_tensor *[]){ a, g }, 2);
+        if (cj__ops_elementwise[i].ew == (int)code + 1) return cj__apply_ew(&cj__ops_elementwise[i], NULL, a, g);
     return CJ_POISON_OF(a);
 }
 
 #define UNARY(name, row)                                                                                                                   \
-    cj_tensor *cj_##name(cj_tensor *x) { return cj__apply(&cj__ops_elementwise[row], NULL, &x, 1); }
+    cj_tensor *cj_##name(cj_tensor *x) { return cj__apply_ew(&cj__ops_elementwise[row], NULL, x, NULL); }
 #define BINARY(name, row)                                                                                                                  \
-    cj_tensor *cj_##name(cj_tensor *a, cj_tensor *b) { return cj__apply(&cj__ops_elementwise[row], NULL, (cj_tensor *[]){ a, b }, 2); }
+    cj_tensor *cj_##name(cj_tensor *a, cj_tensor *b) { return cj__apply_ew(&cj__ops_elementwise[row], NULL, a, b); }
 #define WITH_SCALAR(name, row)                                                                                                             \
-    cj_tensor *cj_##name(cj_tensor *x, double s) { return cj__apply(&cj__ops_elementwise[row], &s, &x, 1); }
+    cj_tensor *cj_##name(cj_tensor *x, double s) { return cj__apply_ew(&cj__ops_elementwise[row], &s, x, NULL); }
 
 BINARY(add, ADD)
 BINARY(sub, SUB)

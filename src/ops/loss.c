@@ -120,7 +120,7 @@ const cj_op cj__ops_loss[] = {
              .save_out = 6, .infer = infer_ce, .run = run_ce, .vjp = d_ce, .define = define_ce },
     [CE_BWD] = { .name = "cross_entropy_backward", .family = "loss", .kind = CJ_INTERNAL, .flags = CJ_OP_NOGRAD, .nin = 5, .nout = 1,
                  .attr_size = sizeof(cj_ce_attrs), .infer = infer_ce_bwd, .run = run_ce_bwd },
-    [BCE] = { .name = "bce_with_logits", .family = "loss", .kind = CJ_PRIMITIVE, .nin = 2, .nout = 1, .ew = CJ_EW_BCE_LOGITS + 1, .save_in = 3,
+    [BCE] = { .name = "bce_with_logits", .family = "loss", .kind = CJ_PRIMITIVE, .flags = CJ_OP_QUICK, .nin = 2, .nout = 1, .ew = CJ_EW_BCE_LOGITS + 1, .save_in = 3,
               .infer = cj__ew_infer, .run = cj__ew_run_call, .vjp = d_bce, .jvp_rule = CJ_JVP_ELEMENTWISE, .define = define_bce },
 };
 CJ_OP_TABLE(loss);
@@ -191,7 +191,7 @@ cj_tensor *cj_l1_loss(cj_tensor *input, cj_tensor *target, const cj_loss_opts *o
 cj_tensor *cj_bce_with_logits(cj_tensor *logits, cj_tensor *target, const cj_loss_opts *opts)
 {
     if (!same_shape("bce_with_logits", logits, target)) return logits ? logits->ctx->poison : CJ_POISON_OF(target);
-    return reduced(cj__apply(&cj__ops_loss[BCE], NULL, (cj_tensor *[]){ logits, target }, 2), opts);
+    return reduced(cj__apply_ew(&cj__ops_loss[BCE], NULL, logits, target), opts);
 }
 cj_tensor *cj_bce_loss(cj_tensor *p, cj_tensor *target, const cj_loss_opts *opts)
 {

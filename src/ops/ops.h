@@ -19,6 +19,8 @@ cj_tensor *cj__sum_to(cj_tensor *g, const cj_tensor *like);
 /* Elementwise operators: infer and run of any row with an ew code. */
 bool cj__ew_infer(cj_call *call);
 bool cj__ew_run_call(cj_call *call);
+/* An elementwise call of one or two operands. */
+cj_tensor *cj__apply_ew(const cj_op *op, const void *attrs, cj_tensor *a, cj_tensor *b);
 /* The type in which an elementwise call computes: CJ_F32, CJ_F64 or CJ_I64. */
 cj_dtype cj__ew_compute(const cj_op *op, const void *attrs, cj_tensor *const *in, int nin);
 bool cj__ew_has_scalar(int code); /* the instruction has an immediate: attrs are one double */

@@ -37,6 +37,7 @@ static cj_tensor *draw(cj_ctx *c, cj_draw kind, double a, double b, cj_shape sha
     if (shape.ndim < 0 || shape.ndim > CJ_MAX_DIMS) return cj_fail(c, CJ_ESHAPE, "random: %d dimensions, at most %d are possible", shape.ndim, CJ_MAX_DIMS);
     cj_draw_attrs at = { .base = { c->rng.seed, (uint64_t)stream, c->rng.call[stream] }, .a = a, .b = b, .ndim = shape.ndim,
                       .dtype = cj__dtype_or_default(dtype), .kind = kind, .device = c->backend != NULL };
+    if (!cj__dtype_ok(c, cj__ops_random[kind].name, (cj_dtype)at.dtype)) return c->poison;
     memcpy(at.dim, shape.dim, (size_t)shape.ndim * sizeof shape.dim[0]);
     cj_tensor *out;
     if (cj__apply_n(c, &cj__ops_random[kind], &at, NULL, 0, &out)) c->rng.call[stream]++;

@@ -256,7 +256,8 @@ static bool infer_cat(cj_call *call)
         for (int d = 0; d < x->ndim && fits; d++) fits = d == axis || x->shape[d] == first->shape[d];
         if (!fits)
             return cj__error(call->ctx, CJ_ESHAPE, "cat: %s does not fit %s along axis %d", cj__tensor_text(x), cj__tensor_text(first), axis);
-        shape[axis] += x->shape[axis];
+        if (__builtin_add_overflow(shape[axis], x->shape[axis], &shape[axis]))
+            return cj__error(call->ctx, CJ_ESHAPE, "cat: the size of axis %d overflows", axis);
     }
     return cj__out(call, 0, cj__promote_n(call->in, call->nin), first->ndim, shape);
 }
@@ -490,8 +491,9 @@ cj_tensor *cj_slice(cj_tensor *x, int axis, int64_t start, int64_t stop, int64_t
         stop = stop == CJ_END ? -1 : stop < 0 ? stop + n : stop;
         start = start < 0 ? -1 : start >= n ? n - 1 : start;
         stop = stop < -1 ? -1 : stop;
-        a.len = start > stop ? (start - stop - 1) / -step + 1 : 0;
+        a.len = start > stop ? (start - stop - 1) / (step == INT64_MIN ? INT64_MAX : -step) + 1 : 0;
     }
+    if (a.len <= 1) a.step = step > 0 ? 1 : -1; /* not used, and it may be too large to multiply */
     a.start = a.len ? start : 0;
     return cj__apply(&cj__ops_shape[SLICE], &a, &x, 1);
 }
@@ -546,7 +548,7 @@ cj_tensor *cj_unfold(cj_tensor *x, int axis, int64_t size, int64_t step)
 cj_tensor *cj_cat(cj_tensor *const *x, int n, int axis)
 {
     cj_ctx *c = NULL;
-    for (int i = 0; i < n && !c; i++)
+    for (int i = 0; i < n && x && !c; i++)
         if (x[i]) c = x[i]->ctx;
     if (!c) return NULL;
     if (n > CJ_MAX_INPUTS) return cj_fail(c, CJ_EVALUE, "cat: %d tensors, at most %d are possible", n, CJ_MAX_INPUTS);
@@ -558,8 +560,12 @@ cj_tensor *cj_cat(cj_tensor *const *x, int n, int axis)
 
 cj_tensor *cj_stack(cj_tensor *const *x, int n, int axis)
 {
-    if (n < 1 || !x || !x[0]) return NULL;
-    cj_ctx *c = x[0]->ctx;
+    cj_ctx *c = NULL;
+    for (int i = 0; i < n && x && !c; i++)
+        if (x[i]) c = x[i]->ctx;
+    if (!c) return NULL;
+    for (int i = 0; i < n; i++)
+        if (c->error || !cj__usable(c, "stack", i, x[i])) return c->poison;
     if (n > CJ_MAX_INPUTS) return cj_fail(c, CJ_EVALUE, "stack: %d tensors, at most %d are possible", n, CJ_MAX_INPUTS);
     cj_tensor *row[CJ_MAX_INPUTS];
     for (int i = 0; i < n; i++) row[i] = cj_unsqueeze(x[i], axis);

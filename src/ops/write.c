@@ -81,7 +81,7 @@ static bool run_write_slice(cj_call *call)
     int axis = *(const int *)call->attrs;
     cj_tensor *dst = call->in[0], *src = call->in[2];
     int64_t at = *(const int64_t *)call->in[1]->data;
-    if (at < 0 || at + src->shape[axis] > dst->shape[axis])
+    if (at < 0 || at > dst->shape[axis] - src->shape[axis])
         return cj__error(call->ctx, CJ_EINDEX, "write_slice_: position %lld with %lld rows is outside axis %d of %s", (long long)at,
                          (long long)src->shape[axis], axis, cj__tensor_text(dst));
     if (src->numel)
@@ -103,14 +103,17 @@ CJ_OP_TABLE(write);
 
 static cj_tensor *write(int row, const void *attrs, cj_tensor **in, int n)
 {
-    if (!in[0]) return NULL;
-    return cj__apply_n(in[0]->ctx, &cj__ops_write[row], attrs, in, n, (cj_tensor *[1]){ 0 }) ? in[0] : in[0]->ctx->poison;
+    cj_ctx *c = NULL;
+    for (int i = 0; i < n && !c; i++)
+        if (in[i]) c = in[i]->ctx;
+    if (!c) return NULL;
+    return cj__apply_n(c, &cj__ops_write[row], attrs, in, n, (cj_tensor *[1]){ 0 }) ? in[0] : c->poison;
 }
 cj_tensor *cj_assign_(cj_tensor *dst, cj_tensor *src) { return write(ASSIGN, NULL, (cj_tensor *[]){ dst, src }, 2); }
 cj_tensor *cj_add_(cj_tensor *dst, cj_tensor *src, double scale) { return write(ADD, &scale, (cj_tensor *[]){ dst, src }, 2); }
 cj_tensor *cj_write_slice_(cj_tensor *dst, int axis, cj_tensor *position, cj_tensor *src)
 {
-    if (!dst) return NULL;
+    if (!dst) return write(WRITE_SLICE, &axis, (cj_tensor *[]){ dst, position, src }, 3);
     if (dst->ctx->error || !cj__usable(dst->ctx, "write_slice_", 0, dst)) return dst->ctx->poison;
     axis = cj__axis(dst->ctx, "write_slice_", axis, dst->ndim);
     return axis < 0 ? dst->ctx->poison : write(WRITE_SLICE, &axis, (cj_tensor *[]){ dst, position, src }, 3);

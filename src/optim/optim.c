@@ -23,6 +23,8 @@ static bool infer_update(cj_call *call)
     return true;
 }
 
+#define FEW_SLICES 64
+
 static bool run_update(cj_call *call)
 {
     cj_ctx *c = call->ctx;
@@ -30,7 +32,7 @@ static bool run_update(cj_call *call)
     cj_tensor *step = call->in[0], *flat = call->in[1], *m = a->states > 0 ? call->in[2] : NULL, *v = a->states > 1 ? call->in[3] : NULL;
     int first = (int)a->w.writes + 1, n = call->nin - first;
     int64_t at = 0, align = 64 / (int64_t)cj_dtype_size((cj_dtype)flat->dtype), size = (int64_t)cj_dtype_size((cj_dtype)flat->dtype);
-    cj_update_slice few[64], *slice = n <= 64 ? few : cj__scratch(c, (size_t)n * sizeof *slice);
+    cj_update_slice few[FEW_SLICES], *slice = n <= FEW_SLICES ? few : cj__scratch(c, (size_t)n * sizeof *slice);
     if (!slice) return false;
     for (int i = 0; i < n; i++) {
         const cj_tensor *g = call->in[first + i];
@@ -70,6 +72,7 @@ struct cj_optim {
     cj_tensor *m[CJ_DTYPES], *v[CJ_DTYPES];
     cj_tensor *lr;
     double lr_value;
+    int count;                      /* parameters when it was made */
 };
 
 static void optim_free(cj_object *o)
@@ -120,6 +123,7 @@ static cj_optim *optim_new(cj_params *p, const cj_update_attrs *a, double lr)
     if (!o) return NULL;
     o->ctx = c;
     o->params = p;
+    o->count = p->n;
     o->attrs = *a;
     o->attrs.w.writes = 2 + a->states;
     cj__object_add(c, &o->object, optim_free);
@@ -169,14 +173,20 @@ static cj_optim *adam(cj_params *p, const cj_adam_opts *opts, bool decoupled)
 cj_optim *cj_adam(cj_params *p, const cj_adam_opts *opts) { return adam(p, opts, false); }
 cj_optim *cj_adamw(cj_params *p, const cj_adam_opts *opts) { return adam(p, opts, true); }
 
-/* One update per dtype from a gradient per parameter. */
-static bool update(cj_optim *o, cj_tensor *const *g)
+/* One update per dtype from a gradient per parameter; with a zero, the accumulated gradients are set to it. */
+static bool update(cj_optim *o, cj_tensor **g, cj_tensor *zero)
 {
     cj_ctx *c = o->ctx;
     cj_params *p = o->params;
+    bool fits = p->n == o->count;
+    for (int t = CJ_F32; t <= CJ_F64; t++) fits = fits && (p->flat[t] != NULL) == (o->step[t] != NULL);
+    if (!fits) return cj__error(c, CJ_ESTATE, "optimiser: the module's parameters have changed since it was made");
     cj_tensor **in = cj__alloc(c, (size_t)(p->n + 8) * sizeof *in), *none;
     if (!in) return false;
-    bool ok = true;
+    /* Whatever can fail comes first; then all updates, which cannot be cancelled half way. */
+    for (int i = 0; i < p->n; i++) g[i] = cj_contiguous(g[i]);
+    bool ok = cj__cancel_check(c) && (p->n <= FEW_SLICES || cj__scratch(c, (size_t)p->n * sizeof(cj_update_slice)));
+    c->committing = ok;
     for (int t = CJ_F32; t <= CJ_F64 && ok; t++) {
         if (!p->flat[t]) continue;
         int n = 0;
@@ -185,13 +195,13 @@ static bool update(cj_optim *o, cj_tensor *const *g)
         if (o->m[t]) in[n++] = o->m[t];
         if (o->v[t]) in[n++] = o->v[t];
         in[n++] = o->lr;
-        for (int i = 0; i < p->n && ok; i++) {
-            if (p->item[i].tensor->dtype != t) continue;
-            in[n++] = cj_contiguous(g[i]);
-            ok = c->error == CJ_OK;
-        }
-        ok = ok && cj__apply_n(c, &update_op[o->attrs.rule], &o->attrs, in, n, &none);
+        for (int i = 0; i < p->n; i++)
+            if (p->item[i].tensor->dtype == t) in[n++] = g[i];
+        ok = cj__apply_n(c, &update_op[o->attrs.rule], &o->attrs, in, n, &none);
     }
+    for (int i = 0; i < p->n && ok && zero; i++) /* the gradients that were used */
+        if (p->item[i].tensor->grad) ok = !cj_is_poison(cj_assign_(p->item[i].tensor->grad, zero));
+    c->committing = false;
     cj__free(c, in, (size_t)(p->n + 8) * sizeof *in);
     return ok;
 }
@@ -201,25 +211,27 @@ bool cj_minimise(cj_optim *o, cj_tensor *loss)
     if (!o || o->ctx->error) return false;
     cj_ctx *c = o->ctx;
     cj_params *p = o->params;
+    if (!loss) return cj__error(c, CJ_EVALUE, "minimise: the loss is NULL");
+    if (!cj__usable(c, "minimise", 0, loss)) return false;
     cj_tensor *few[128], **x = p->n <= 64 ? few : cj__alloc(c, 2 * (size_t)p->n * sizeof *x);
     if (!x) return false;
     for (int i = 0; i < p->n; i++) x[i] = p->item[i].tensor;
     int frame = cj__frame_open(c);
     bool was = c->grad_enabled;
-    bool ok = frame && loss && cj_grad(loss, x, p->n, x + p->n, &(cj_grad_opts){ .allow_unused = true });
+    bool ok = frame && cj_grad(loss, x, p->n, x + p->n, &(cj_grad_opts){ .allow_unused = true });
     c->grad_enabled = false;
-    ok = ok && update(o, x + p->n);
+    ok = ok && update(o, x + p->n, NULL);
     c->grad_enabled = was;
     cj__frame_close(c, frame, NULL, 0);
     if (x != few) cj__free(c, x, 2 * (size_t)p->n * sizeof *x);
-    if (!loss && !c->error) cj__error(c, CJ_EVALUE, "minimise: the loss is NULL");
     return ok;
 }
 
 bool cj_accumulate(cj_optim *o, cj_tensor *loss, double weight)
 {
-    if (!o || o->ctx->error || !loss) return false;
-    return cj_backward(cj_mul_scalar(loss, weight), NULL);
+    if (!o || o->ctx->error) return false;
+    if (!loss) return cj__error(o->ctx, CJ_EVALUE, "accumulate: the loss is NULL");
+    return cj__usable(o->ctx, "accumulate", 0, loss) && cj_backward(cj_mul_scalar(loss, weight), NULL);
 }
 
 bool cj_step(cj_optim *o)
@@ -232,12 +244,12 @@ bool cj_step(cj_optim *o)
     int frame = cj__frame_open(c);
     bool was = cj_no_grad(c);
     for (int i = 0; i < p->n; i++) g[i] = p->item[i].tensor->grad ? p->item[i].tensor->grad : cj_zeros_like(p->item[i].tensor);
-    bool ok = frame && update(o, g);
+    cj_tensor *zero = cj_scalar(c, 0);
+    bool ok = frame && !cj_is_poison(zero) && update(o, g, zero);
     cj_grad_mode(c, was);
     cj__frame_close(c, frame, NULL, 0);
     cj__free(c, g, (size_t)p->n * sizeof *g);
-    if (ok) cj_zero_grad(p);
-    return ok && c->error == CJ_OK;
+    return ok;
 }
 
 void cj_optim_set_lr(cj_optim *o, double lr)

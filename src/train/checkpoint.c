@@ -62,7 +62,7 @@ static void list_add_optim(void *user, const char *name, cj_tensor *t)
 
 enum { COUNTERS = 5, VALUES = 4, RNG = 1 + CJ_STREAMS };
 
-static void numbers_of(const cj_checkpoint *k, int64_t counter[COUNTERS], double value[VALUES], int64_t rng[RNG])
+static void numbers_of(const cj_snapshot *k, int64_t counter[COUNTERS], double value[VALUES], int64_t rng[RNG])
 {
     const cj_train_state *s = &k->state;
     const int64_t c[COUNTERS] = { s->step, s->logged, s->best_step, s->test.n, k->have_best };
@@ -96,7 +96,7 @@ static bool save_list(cj_ctx *c, const char *folder, const list *l, cj_run_file 
     return c->error == CJ_OK && cj__run_path(c, folder, f->name, path) && cj_safetensors_save(c, path, l->item, l->n, NULL, 0) && cj__run_measure(c, folder, f);
 }
 
-static bool save_model(cj_ctx *c, const char *folder, cj_checkpoint *k, cj_run_file *f)
+static bool save_model(cj_ctx *c, const char *folder, cj_snapshot *k, cj_run_file *f)
 {
     list l = { .ctx = c };
     cj_module_state(k->module, list_add_once, &l);
@@ -105,7 +105,7 @@ static bool save_model(cj_ctx *c, const char *folder, cj_checkpoint *k, cj_run_f
     return ok;
 }
 
-static bool save_best(cj_ctx *c, const char *folder, cj_checkpoint *k, cj_run_file *f)
+static bool save_best(cj_ctx *c, const char *folder, cj_snapshot *k, cj_run_file *f)
 {
     list l = { .ctx = c };
     cj_params *p = cj_module_params(k->module);
@@ -115,16 +115,16 @@ static bool save_best(cj_ctx *c, const char *folder, cj_checkpoint *k, cj_run_fi
     return ok;
 }
 
-static bool save_state(cj_ctx *c, const char *folder, cj_checkpoint *k, cj_run_file *f)
+static bool save_state(cj_ctx *c, const char *folder, cj_snapshot *k, cj_run_file *f)
 {
     cj_scope s = cj_scope_open(c);
     list l = { .ctx = c, .prefix = "optim." };
-    cj_optim_state(k->optim, list_add_optim, &l);
+    if (k->optim) cj_optim_state(k->optim, list_add_optim, &l);
     l.prefix = NULL;
     int64_t counter[COUNTERS], rng[RNG];
     double value[VALUES];
     numbers_of(k, counter, value, rng);
-    list_add(&l, "loss_sum", k->loss_sum);
+    if (k->loss_sum) list_add(&l, "loss_sum", k->loss_sum);
     list_add(&l, "counters", cj_from_i64(c, counter, CJ_SHAPE(COUNTERS)));
     list_add(&l, "values", cj_from_f64(c, value, CJ_SHAPE(VALUES)));
     list_add(&l, "rng", cj_from_i64(c, rng, CJ_SHAPE(RNG)));
@@ -134,7 +134,7 @@ static bool save_state(cj_ctx *c, const char *folder, cj_checkpoint *k, cj_run_f
     return ok;
 }
 
-bool cj__checkpoint_save(cj_ctx *c, const char *folder, cj_checkpoint *k)
+bool cj__checkpoint_save(cj_ctx *c, const char *folder, cj_snapshot *k)
 {
     if (!cj__cancel_check(c)) return false;
     long long number = k->next > 0 ? k->next : 1;
@@ -188,7 +188,7 @@ static void assign(const list *l, const cj_archive *a)
 }
 
 /* k->optim NULL: parameters only, the best ones if asked for. */
-static bool load_generation(cj_ctx *c, const char *folder, const cj_generation *g, cj_checkpoint *k, bool best)
+static bool load_generation(cj_ctx *c, const char *folder, const cj_generation *g, cj_snapshot *k, bool best)
 {
     cj_scope s = cj_scope_open(c);
     bool was = cj_no_grad(c), ok = true;
@@ -232,7 +232,7 @@ static bool load_generation(cj_ctx *c, const char *folder, const cj_generation *
     return ok;
 }
 
-static int64_t load_newest(cj_ctx *c, const char *folder, cj_checkpoint *k, bool best)
+static int64_t load_newest(cj_ctx *c, const char *folder, cj_snapshot *k, bool best)
 {
     cj_generation g[CJ_GENERATIONS];
     int n = cj__manifest_read(c, folder, g);
@@ -253,16 +253,24 @@ static int64_t load_newest(cj_ctx *c, const char *folder, cj_checkpoint *k, bool
     return -2;
 }
 
-int64_t cj__checkpoint_load(cj_ctx *c, const char *folder, cj_checkpoint *k) { return load_newest(c, folder, k, false); }
+int64_t cj__checkpoint_load(cj_ctx *c, const char *folder, cj_snapshot *k) { return load_newest(c, folder, k, false); }
 
 int64_t cj_run_load(cj_module *m, const char *folder, bool best)
 {
     cj_ctx *c = cj_module_ctx(m);
     if (!c || !cj__cancel_check(c)) return -1;
-    cj_checkpoint k = { .module = m };
+    cj_snapshot k = { .module = m };
     int64_t step = load_newest(c, folder, &k, best);
     if (step == -1) cj_fail(c, CJ_EFILE, "%s has no checkpoint", folder);
     return step < 0 ? -1 : step;
+}
+
+bool cj_run_save(cj_module *m, const char *folder)
+{
+    cj_ctx *c = cj_module_ctx(m);
+    if (!c || !cj__cancel_check(c)) return false;
+    if (cj_run_exists(folder)) return cj__error(c, CJ_ESTATE, "%s has a run already: choose another folder", folder);
+    return cj__run_make(c, folder) && cj__checkpoint_save(c, folder, &(cj_snapshot){ .module = m });
 }
 
 int64_t cj_run_step(cj_ctx *c, const char *folder)

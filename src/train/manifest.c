@@ -29,6 +29,19 @@ bool cj__run_path(cj_ctx *c, const char *folder, const char *name, char out[CJ_M
     return n < CJ_MAX_RUN_PATH || cj__error(c, CJ_EFILE, "the path %s/%s is too long", folder, name);
 }
 
+bool cj__run_make(cj_ctx *c, const char *folder)
+{
+    char path[CJ_MAX_RUN_PATH];
+    if (!cj__run_path(c, folder, "", path)) return false;
+    for (char *p = path + 1; *p; p++) {
+        if (*p != '/') continue;
+        *p = 0;
+        if (mkdir(path, 0777) < 0 && errno != EEXIST) return cj__error(c, CJ_EFILE, "%s: the run folder cannot be made: %s", path, strerror(errno));
+        *p = '/';
+    }
+    return true;
+}
+
 bool cj_run_exists(const char *folder)
 {
     char path[CJ_MAX_RUN_PATH];
@@ -215,4 +228,13 @@ void cj__run_sweep(const char *folder, const cj_generation *g, int n)
         if (ours && !named(e->d_name, g, n)) unlinkat(dirfd(d), e->d_name, 0);
     }
     closedir(d);
+}
+
+void cj_run_clear(const char *folder)
+{
+    static const char *const name[] = { "MANIFEST.json", "MANIFEST.old.json", "MANIFEST.json.tmp", "metrics.jsonl", "config.json", "config.json.tmp", "curve.png" };
+    char path[CJ_MAX_RUN_PATH];
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+        if (snprintf(path, sizeof path, "%s/%s", folder, name[i]) < (int)sizeof path) unlink(path);
+    cj__run_sweep(folder, NULL, 0);
 }

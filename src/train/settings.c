@@ -3,8 +3,6 @@
  * A value is kept as the text that was given, so that config.json shows what the user wrote, and as the number it means.  What was set by hand is marked: on resume the
  * others come from config.json, and these must agree with it.
  */
-#include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +16,7 @@
 #endif
 
 #define MAX_ITEMS 96
-#define MAX_TEXT 256
+#define MAX_TEXT 640
 
 typedef struct item {
     const cj_setting *setting; /* NULL: a fact without limits */
@@ -250,7 +248,7 @@ bool cj_settings_save(const cj_settings *s, const char *folder)
 {
     char path[CJ_MAX_RUN_PATH];
     if (!s || s->ctx->error || !cj__run_path(s->ctx, folder, "config.json", path)) return false;
-    if (mkdir(folder, 0777) < 0 && errno != EEXIST) return cj__error(s->ctx, CJ_EFILE, "%s: the run folder cannot be made: %s", folder, strerror(errno));
+    if (!cj__run_make(s->ctx, folder)) return false;
     cJSON *o = cJSON_CreateObject();
     bool ok = o && cJSON_AddStringToObject(o, "cajal", CJ_VERSION);
     for (int i = 0; i < s->n && ok; i++) {

@@ -23,7 +23,7 @@ typedef struct loop {
     int64_t per_epoch, total;
     cj_optim *optim;
     cj_plan *plan;
-    cj_checkpoint k;
+    cj_snapshot k;
     cj_tensor **best;         /* one per parameter */
     int params;
     int64_t *order;           /* of the epoch that `index` holds */
@@ -283,24 +283,11 @@ static cj_optim *make_optimiser(const loop *l)
     }
 }
 
-static bool make_folder(cj_ctx *c, const char *folder)
-{
-    char path[CJ_MAX_RUN_PATH];
-    if (!cj__run_path(c, folder, "", path)) return false;
-    for (char *p = path + 1; *p; p++) {
-        if (*p != '/') continue;
-        *p = 0;
-        if (mkdir(path, 0777) < 0 && errno != EEXIST) return cj__error(c, CJ_EFILE, "%s: the run folder cannot be made: %s", path, strerror(errno));
-        *p = '/';
-    }
-    return true;
-}
-
 static bool open_folder(loop *l)
 {
     cj_ctx *c = l->ctx;
     const char *folder = l->o.folder;
-    if (!make_folder(c, folder)) return false;
+    if (!cj__run_make(c, folder)) return false;
     if (l->o.resume) {
         cj_scope s = cj_scope_open(c);
         int64_t step = cj__checkpoint_load(c, folder, &l->k);
@@ -325,7 +312,7 @@ static bool begin(loop *l)
     l->params = cj_params_count(p);
     cj_scope s = cj_scope_open(c);
     bool was = cj_no_grad(c);
-    l->k = (cj_checkpoint){ .module = l->module, .optim = l->optim, .loss_sum = cj_keep(cj_zeros(c, CJ_SCALAR, CJ_F32)) };
+    l->k = (cj_snapshot){ .module = l->module, .optim = l->optim, .loss_sum = cj_keep(cj_zeros(c, CJ_SCALAR, CJ_F32)) };
     l->k.state = (cj_train_state){ .best = NAN, .train_loss = NAN, .test = { .loss = NAN, .accuracy = NAN }, .rng = cj_rng_get(c) };
     l->order = cj__alloc(c, (size_t)l->train->n * sizeof *l->order);
     l->best = cj__zalloc(c, (size_t)l->params * sizeof *l->best);

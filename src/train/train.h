@@ -11,6 +11,7 @@
 
 /* FOLDER/NAME into out; false after an error. */
 bool cj__run_path(cj_ctx *c, const char *folder, const char *name, char out[CJ_MAX_RUN_PATH]);
+bool cj__run_make(cj_ctx *c, const char *folder); /* the folder and those around it */
 
 /* ---- checkpoints (checkpoint.c) --------------------------------------------------------------------------------------------------------- */
 
@@ -39,7 +40,7 @@ typedef struct cj_generation {
 } cj_generation;
 
 /* Everything that a checkpoint is made from and restored into. */
-typedef struct cj_checkpoint {
+typedef struct cj_snapshot {
     cj_module *module;
     cj_optim *optim;
     cj_tensor *loss_sum;       /* 0-d f32 */
@@ -48,11 +49,11 @@ typedef struct cj_checkpoint {
     cj_train_state state;
     cj_generation last;        /* the newest sound one on disk; number 0: none */
     int64_t next;              /* number of the next one */
-} cj_checkpoint;
+} cj_snapshot;
 
 /* Writes model, state and best, then the manifest; then deletes what no manifest names any more. False after an error; the checkpoint before is then as it was. */
-bool cj__checkpoint_save(cj_ctx *c, const char *folder, cj_checkpoint *k);
+bool cj__checkpoint_save(cj_ctx *c, const char *folder, cj_snapshot *k);
 /* Restores the newest sound checkpoint: all of it or, after an error, nothing. Returns its step; -1 where there is none, -2 after an error. */
-int64_t cj__checkpoint_load(cj_ctx *c, const char *folder, cj_checkpoint *k);
+int64_t cj__checkpoint_load(cj_ctx *c, const char *folder, cj_snapshot *k);
 
 #endif

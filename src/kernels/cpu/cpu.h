@@ -97,8 +97,13 @@ typedef void cj_update_fn(cj_pool *pool, cj_dtype t, const cj_update_slice *slic
 /* Sum of squares of all gradients, in f64, blocked by shape. */
 typedef double cj_sumsq_fn(cj_pool *pool, cj_dtype t, const cj_update_slice *slices, int n_slices);
 
+/* ---- small elementwise calls (ew_small.c): one f32 instruction on n <= CJ_EW_BLOCK contiguous elements ------------------------------------- */
+
+typedef void cj_ew_small_fn(cj_ew_code code, float *d, const float *a, const float *b, const float *c, double s, int n);
+
 typedef struct cj_cpu_kernels {
     const char *name; /* "avx512" … */
+    cj_ew_small_fn *ew_small;
     cj_ew_run_fn *ew_run;
     cj_ew_span_fn *ew_span;
     cj_gemm_fn *gemm[CJ_DTYPES];                     /* by dtype; NULL where there is none */

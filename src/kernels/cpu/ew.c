@@ -368,7 +368,7 @@ static void make_groups(graph *gr, bool fuse)
         if (link_of(gr, i, gr->operand[i][0]) < 0 && !absorb_before(gr, g, 0) && arity_of[p->instr[i].code] == 2) absorb_before(gr, g, 1);
         while (g->n_post < CJ_EW_MAX_LINKS && gr->v[g->result].uses == 1) {
             const int next = gr->v[g->result].user;
-            if (next < 0 || link_of(gr, next, g->result) < 0) break;
+            if (next < 0 || gr->owner[next] >= 0 || link_of(gr, next, g->result) < 0) break;
             g->post[g->n_post++] = (int16_t)next;
             g->result = (int16_t)(p->n_in + next);
             gr->owner[next] = (int16_t)id;

@@ -30,24 +30,37 @@ CJ_INLINE void prefetch(ahead2 *at)
     at->q += at->dq;
 }
 
-/* Links first … last-1 on two vectors, at element i; m: elements left in the tail, or 0 for whole vectors. */
-CJ_INLINE void follow(const cj_ew_call *k, int first, int last, int i, int m, vf *x, vf *y)
+enum { WIDE = 4 }; /* vectors of one turn of the loop: shares the decoding of links and hides latencies */
+
+/* Links first … last-1 on WIDE vectors at element i (tail 0), or on the first `tail` elements of v[0]. */
+CJ_INLINE void follow(const cj_ew_call *k, int first, int last, int i, int tail, vf *v)
 {
-    for (int l = first; l < last; l++) {
-        const cj_ew_link *link = &k->links[l];
-        const vf s = vf_set1(link->s);
+    const int n = tail ? 1 : WIDE;
+    for (const cj_ew_link *link = k->links + first, *end = k->links + last; link < end; link++) {
+        const float *x = link->x + i;
+        vf u[WIDE];
+        if (link->op <= CJ_LINK_RSUB)
+            for (int q = 0; q < n; q++) u[q] = tail ? vf_load_n(x, tail) : vf_load(x + q * CJ_VL);
+        else
+            for (int q = 0; q < n; q++) u[q] = vf_set1(link->s);
         switch (link->op) {
-        case CJ_LINK_ADDS: *x = *x + s, *y = *y + s; continue;
-        case CJ_LINK_MULS: *x = *x * s, *y = *y * s; continue;
-        case CJ_LINK_RELU: *x = vf_max(vf_zero(), *x), *y = vf_max(vf_zero(), *y); continue;
-        default: break;
-        }
-        const vf u = m ? vf_load_n(link->x + i, m) : vf_load(link->x + i), v = m ? u : vf_load(link->x + i + CJ_VL);
-        switch (link->op) {
-        case CJ_LINK_ADD: *x = *x + u, *y = *y + v; break;
-        case CJ_LINK_MUL: *x = *x * u, *y = *y * v; break;
-        case CJ_LINK_SUB: *x = *x - u, *y = *y - v; break;
-        default: *x = u - *x, *y = v - *y; break;
+        case CJ_LINK_ADD:
+        case CJ_LINK_ADDS:
+            for (int q = 0; q < n; q++) v[q] = v[q] + u[q];
+            break;
+        case CJ_LINK_MUL:
+        case CJ_LINK_MULS:
+            for (int q = 0; q < n; q++) v[q] = v[q] * u[q];
+            break;
+        case CJ_LINK_SUB:
+            for (int q = 0; q < n; q++) v[q] = v[q] - u[q];
+            break;
+        case CJ_LINK_RSUB:
+            for (int q = 0; q < n; q++) v[q] = u[q] - v[q];
+            break;
+        case CJ_LINK_RELU:
+            for (int q = 0; q < n; q++) v[q] = vf_max(vf_zero(), v[q]);
+            break;
         }
     }
 }
@@ -60,16 +73,16 @@ CJ_INLINE int whole1(const cj_ew_call *k, bool stream, fn1 *f)
     float *d = k->d;
     const int n = k->n, n_pre = k->n_pre, n_all = n_pre + k->n_post;
     int i = 0;
-    for (; i + 2 * CJ_VL <= n; i += 2 * CJ_VL) {
-        prefetch(&at);
-        prefetch(&at);
-        vf x = vf_load(a + i), y = vf_load(a + i + CJ_VL);
-        follow(k, 0, n_pre, i, 0, &x, &y);
-        x = f(x);
-        y = f(y);
-        follow(k, n_pre, n_all, i, 0, &x, &y);
-        put(stream, d + i, x);
-        put(stream, d + i + CJ_VL, y);
+    for (; i + WIDE * CJ_VL <= n; i += WIDE * CJ_VL) {
+        vf x[WIDE];
+        for (int q = 0; q < WIDE; q++) {
+            prefetch(&at);
+            x[q] = vf_load(a + i + q * CJ_VL);
+        }
+        if (n_pre) follow(k, 0, n_pre, i, 0, x);
+        for (int q = 0; q < WIDE; q++) x[q] = f(x[q]);
+        if (n_all > n_pre) follow(k, n_pre, n_all, i, 0, x);
+        for (int q = 0; q < WIDE; q++) put(stream, d + i + q * CJ_VL, x[q]);
     }
     return i;
 }
@@ -80,11 +93,11 @@ CJ_INLINE void run1(const cj_ew_call *k, fn1 *f)
     float *d = k->d;
     for (; i < n; i += CJ_VL) {
         const int m = n - i < CJ_VL ? n - i : CJ_VL;
-        vf x = vf_load_n(a + i, m), none = x;
-        follow(k, 0, k->n_pre, i, m, &x, &none);
-        x = f(x);
-        follow(k, k->n_pre, k->n_pre + k->n_post, i, m, &x, &none);
-        vf_store_n(d + i, x, m);
+        vf x[WIDE] = { vf_load_n(a + i, m) };
+        if (k->n_pre) follow(k, 0, k->n_pre, i, m, x);
+        x[0] = f(x[0]);
+        if (k->n_post) follow(k, k->n_pre, k->n_pre + k->n_post, i, m, x);
+        vf_store_n(d + i, x[0], m);
     }
 }
 
@@ -94,19 +107,27 @@ CJ_INLINE int whole2(const cj_ew_call *k, bool stream, fn2 *f)
     ahead2 at = start_ahead(k);
     float *d = k->d;
     const int n = k->n, n_pre = k->n_pre, n_all = n_pre + k->n_post;
+    /* Both operands are read before the links run on one of them, so the other one is swapped in and out by pointer alone. */
+    const float *linked = k->pre_b ? b : a, *other = k->pre_b ? a : b;
     const bool pre_b = k->pre_b;
     int i = 0;
-    for (; i + 2 * CJ_VL <= n; i += 2 * CJ_VL) {
-        prefetch(&at);
-        prefetch(&at);
-        vf x = vf_load(a + i), y = vf_load(a + i + CJ_VL), u = vf_load(b + i), v = vf_load(b + i + CJ_VL);
-        if (pre_b) follow(k, 0, n_pre, i, 0, &u, &v);
-        else follow(k, 0, n_pre, i, 0, &x, &y);
-        x = f(x, u);
-        y = f(y, v);
-        follow(k, n_pre, n_all, i, 0, &x, &y);
-        put(stream, d + i, x);
-        put(stream, d + i + CJ_VL, y);
+    for (; i + WIDE * CJ_VL <= n; i += WIDE * CJ_VL) {
+        vf x[WIDE], y[WIDE];
+        for (int q = 0; q < WIDE; q++) {
+            prefetch(&at);
+            x[q] = vf_load(linked + i + q * CJ_VL);
+        }
+        if (n_pre) follow(k, 0, n_pre, i, 0, x);
+        for (int q = 0; q < WIDE; q++) y[q] = vf_load(other + i + q * CJ_VL);
+        if (pre_b)
+            for (int q = 0; q < WIDE; q++) {
+                const vf t = x[q];
+                x[q] = y[q];
+                y[q] = t;
+            }
+        for (int q = 0; q < WIDE; q++) x[q] = f(x[q], y[q]);
+        if (n_all > n_pre) follow(k, n_pre, n_all, i, 0, x);
+        for (int q = 0; q < WIDE; q++) put(stream, d + i + q * CJ_VL, x[q]);
     }
     return i;
 }
@@ -117,11 +138,12 @@ CJ_INLINE void run2(const cj_ew_call *k, fn2 *f)
     float *d = k->d;
     for (; i < n; i += CJ_VL) {
         const int m = n - i < CJ_VL ? n - i : CJ_VL;
-        vf x = vf_load_n(a + i, m), u = vf_load_n(b + i, m), none = x;
-        follow(k, 0, k->n_pre, i, m, k->pre_b ? &u : &x, &none);
-        x = f(x, u);
-        follow(k, k->n_pre, k->n_pre + k->n_post, i, m, &x, &none);
-        vf_store_n(d + i, x, m);
+        vf x[WIDE] = { vf_load_n(a + i, m) }, y[WIDE] = { vf_load_n(b + i, m) };
+        if (k->n_pre && k->pre_b) follow(k, 0, k->n_pre, i, m, y);
+        else if (k->n_pre) follow(k, 0, k->n_pre, i, m, x);
+        x[0] = f(x[0], y[0]);
+        if (k->n_post) follow(k, k->n_pre, k->n_pre + k->n_post, i, m, x);
+        vf_store_n(d + i, x[0], m);
     }
 }
 

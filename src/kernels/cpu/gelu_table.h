@@ -1,14 +1,14 @@
 /* GELU and its slope as piecewise polynomials for 32-entry vector lookups (made by tools/fit_math.py).
-     *
-     * For a = |x|: the interval is i = round(a S), the variable d = a S - i, |d| <= 1/2, and the value sum_k table[k][i] d^k.
-     *   cj_gelu_table    w(a) = a Phi(-a)              S = CJ_GELU_TABLE_S, until a = 31 / S = 5.9
-     *   cj_slope_table   v(a) = Phi(-a) - a phi(a)     S = CJ_SLOPE_TABLE_S, until a = 31 / S = 6.2
-     * Beyond the last interval the value is 0 (true values there are below 2e-8).
-     */
-    #ifndef CJ_KERNELS_CPU_GELU_TABLE_H
-    #define CJ_KERNELS_CPU_GELU_TABLE_H
+ *
+ * For a = |x|: the interval is i = round(a S), the variable d = a S - i, |d| <= 1/2, and the value sum_k table[k][i] d^k.
+ *   cj_gelu_table    w(a) = a Phi(-a)              S = CJ_GELU_TABLE_S, until a = 31 / S = 5.9
+ *   cj_slope_table   v(a) = Phi(-a) - a phi(a)     S = CJ_SLOPE_TABLE_S, until a = 31 / S = 6.2
+ * Beyond the last interval the value is 0 (true values there are below 2e-8).
+ */
+#ifndef CJ_KERNELS_CPU_GELU_TABLE_H
+#define CJ_KERNELS_CPU_GELU_TABLE_H
 
-    #define CJ_GELU_TABLE_S 5.25423717f
+#define CJ_GELU_TABLE_S 5.25423717f
 static const float cj_gelu_table[5][32] = {
     {
         0.0f, 0.0807972997f, 0.133885577f, 0.162160978f, 0.169951856f, 0.162389576f, 0.144729376f, 0.121752001f,

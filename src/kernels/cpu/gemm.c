@@ -2,19 +2,18 @@
  *
  *     C[i,j] = act(sum_p A[i,p] B[p,j] + bias[j])      or  C += ...
  *
- * Blocking after Goto and van de Geijn (2008), as in BLIS (Van Zee and van de Geijn, 2015), with the roles shared out for two or more cores that
- * have a large private L2:
+ * Blocking after Goto and van de Geijn (2008), as in BLIS (Van Zee and van de Geijn, 2015): k is cut into blocks, C into panels of up to TILE_WIDTH
+ * vectors of columns and tasks of rows, and the innermost work is a register tile (gemm_tile.h).  Five ways, chosen by shape and strides alone:
  *
- *   k is cut into blocks of at most KC;
- *   C is cut into tasks: a block of rows times a slab of panels (a panel is up to TILE_WIDTH vectors of columns).  A task loops over the blocks of k,
- *   over its panels and over its rows in register tiles (gemm_tile.h);
- *   the panel of B is packed by the task that uses it, into scratch of its own: while the first tile of rows reads B where it lies, it writes the
- *   packed copy, so packing hides behind arithmetic and B is read from memory once;
- *   A is packed only where that pays (many panels), by all threads together before the tasks start, as plain rows with an odd number of cache lines
- *   per row: broadcasts do not care about the layout, and a row copy is cheaper than interleaving.
+ *   tiny     one vector of columns, a few hundred products: one function, no setup
+ *   small    B fits in L1 and is row-major: tiles straight on A, B and C
+ *   thin     few rows, or one column: dot products or a sweep over the matrix (gemm_thin.h)
+ *   panels   up to BLOCK_ROWS rows: a task takes a slab of panels.  While its first tile reads B where it lies, it writes the packed panel from which
+ *            the others read, and the tiles after it prefetch the next panel.  A is read in place, or packed first by all threads if its strides are awkward
+ *   shared   more rows: all threads pack a group of B, then each takes blocks of rows, which it packs for itself if their strides are awkward
  *
- * Each element of C is summed over the blocks of k in order and within a block in order of p, whatever task or tile computes it: the bits depend on
- * k alone, not on the threads.
+ * A is packed as plain rows of an odd number of cache lines: broadcasts do not care about the layout, and a row copy is cheaper than interleaving.
+ * No sum is ever split between tasks, and the blocks of k follow from shape and strides: the bits do not depend on the threads.
  */
 #include "kernels/cpu/gemm.h"
 
@@ -51,7 +50,7 @@ typedef enum b_mode { B_IN_PLACE, B_COPIED_BY_TILE, B_PACKED, B_SHARED } b_mode;
 /* Everything about one product that follows from its shape and strides. */
 typedef struct plan {
     gemm_kind kind;
-    int64_t vectors, panels, wide; /* the first `wide` panels have TILE_WIDTH vectors, the others one less */
+    int64_t vectors, panels, width, wide; /* the first `wide` panels have `width` vectors, the others one less */
     int64_t k_blocks, kc;
     b_mode mode;
     int64_t a_ld, super_rows;      /* packed A: floats per row of a block of k (0 when A is read where it lies), rows at a time */
@@ -69,20 +68,21 @@ GEMM_INLINE size_t round64(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 /* First column of panel q, and its width in vectors. */
 GEMM_INLINE int64_t panel_at(const plan *s, int64_t q, int *V) {
     if (q < s->wide) {
-        *V = TILE_WIDTH;
-        return q * TILE_WIDTH * VL;
+        *V = (int)s->width;
+        return q * s->width * VL;
     }
-    const int64_t first = s->wide * TILE_WIDTH + (q - s->wide) * (TILE_WIDTH - 1);
-    *V = (int)min64(TILE_WIDTH - 1, s->vectors - first);
+    const int64_t first = s->wide * s->width + (q - s->wide) * (s->width - 1);
+    *V = (int)min64(s->width - 1, s->vectors - first);
     return first * VL;
 }
 
-static void plan_panels(plan *s, int64_t n) {
+static void plan_panels(plan *s, int64_t m, int64_t n) {
+    s->width = GEMM_REGISTERS == 32 && m >= 7 && m <= 9 && n <= 1024 ? 3 : TILE_WIDTH; /* 7 to 9 rows fit one tile of width 3 */
     s->vectors = ceil_div(n, VL);
-    const int64_t narrow = (TILE_WIDTH - s->vectors % TILE_WIDTH) % TILE_WIDTH; /* panels one narrower, so that no sliver is left */
-    const int64_t rest = s->vectors - narrow * (TILE_WIDTH - 1);
-    s->wide = rest > 0 ? rest / TILE_WIDTH : 0;
-    s->panels = s->wide + ceil_div(s->vectors - s->wide * TILE_WIDTH, TILE_WIDTH - 1);
+    const int64_t narrow = (s->width - s->vectors % s->width) % s->width; /* panels one narrower, so that no sliver is left */
+    const int64_t rest = s->vectors - narrow * (s->width - 1);
+    s->wide = rest > 0 ? rest / s->width : 0;
+    s->panels = s->wide + ceil_div(s->vectors - s->wide * s->width, s->width - 1);
 }
 
 static int bad_stride(int64_t row) { return row % 1024 == 0; } /* rows of A that share their cache sets */
@@ -107,7 +107,7 @@ static void plan_shared(plan *s, const cj_gemm *g) {
 
 static plan make_plan(const cj_gemm *g, gemm_kind kind) {
     plan s = {.kind = kind, .work = (double)g->m * (double)g->n * (double)g->k};
-    plan_panels(&s, g->n);
+    plan_panels(&s, g->m, g->n);
     const int half = kind != GEMM_F32, ragged = !GEMM_MASKS_ARE_FREE && g->n % VL != 0, by_rows = g->b_col == 1 || g->n == 1;
     const int awkward_a = g->a_col != 1 || bad_stride(g->a_row);
     const int in_l1 = (double)g->k * (double)g->n <= L1_FLOATS && (s.work <= TINY || s.vectors <= TILE_WIDTH);

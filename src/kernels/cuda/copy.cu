@@ -64,6 +64,7 @@ static __global__ void convert(const __grid_constant__ copy_args k)
 const char *gpu_copy(gpu_state *st, int ndim, const int64_t *shape, int xt, const void *x, const int64_t *xs, int yt, void *y, const int64_t *ys,
                      gpu_position position)
 {
+    gpu_use(st);
     copy_args k = {};
     k.n = 1;
     for (int d = 0; d < ndim; d++) {
@@ -115,6 +116,7 @@ template <class E> static __global__ void fill(E *y, int64_t n, E value)
 
 const char *gpu_fill(gpu_state *st, int t, void *y, int64_t n, double value)
 {
+    gpu_use(st);
     if (n == 0) return NULL;
     const int elem = gpu_elem(t);
     uint64_t one = 0, bits;
@@ -139,6 +141,7 @@ static __global__ void range(int t, void *y, int64_t n, double start, double ste
 
 const char *gpu_arange(gpu_state *st, int t, void *y, int64_t n, double start, double step)
 {
+    gpu_use(st);
     if (n == 0) return NULL;
     range<<<gpu_blocks(st, n, 256), 256, 0, st->stream>>>(t, y, n, start, step);
     return gpu_check(st);

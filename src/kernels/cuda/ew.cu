@@ -78,8 +78,8 @@ template <class T> static __device__ __forceinline__ void load4(const array_of &
 /* i64 to i32 and u8 wraps here, unlike a cast between tensors. */
 template <class T> static __device__ __forceinline__ void store1(const array_of &a, int64_t at, T v)
 {
-    if (sizeof(T) == 8 && T(0.5) == T(0) && a.dtype == CJ_I32) ((uint32_t *)a.data)[at] = (uint32_t)(int64_t)v;
-    else if (sizeof(T) == 8 && T(0.5) == T(0) && a.dtype == CJ_U8) ((uint8_t *)a.data)[at] = (uint8_t)(int64_t)v;
+    if (!is_real<T> && a.dtype == CJ_I32) ((uint32_t *)a.data)[at] = (uint32_t)(int64_t)v;
+    else if (!is_real<T> && a.dtype == CJ_U8) ((uint8_t *)a.data)[at] = (uint8_t)(int64_t)v;
     else store_as(a.dtype, a.data, at, v);
 }
 
@@ -237,6 +237,7 @@ static const char *launch_sized(gpu_state *st, const cj_ew_prog *p, const cj_ew_
 
 const char *gpu_ew(gpu_state *st, const cj_ew_prog *p, const cj_ew_arg *args, int ndim, const int64_t *shape)
 {
+    gpu_use(st);
     int64_t n = 1, size[CJ_MAX_DIMS], stride[CJ_EW_MAX_ARGS][CJ_MAX_DIMS];
     for (int d = 0; d < ndim; d++) n *= shape[d];
     if (n == 0) return NULL;

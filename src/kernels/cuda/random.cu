@@ -74,16 +74,17 @@ static float top_f32(int t, double b)
         const float f = (float)b;
         return (double)f < b ? f : nextafterf(f, -INFINITY);
     }
-    uint16_t h;
+    uint64_t h = 0; /* room for any dtype */
     store_as(t, &h, 0, b);
     const float f = load_as<float>(t, &h, 0);
     if ((double)f < b) return f;
-    h = f > 0 ? (uint16_t)(h - 1) : f < 0 ? (uint16_t)(h + 1) : (uint16_t)0x8001;
+    h = f > 0 ? h - 1 : f < 0 ? h + 1 : 0x8001; /* the next number down */
     return load_as<float>(t, &h, 0);
 }
 
 const char *gpu_random(gpu_state *st, int kind, int t, uint64_t seed, uint64_t stream, uint64_t call, double a, double b, int64_t n, void *y)
 {
+    gpu_use(st);
     if (n == 0) return NULL;
     draw_args k = {};
     k.kind = kind, k.t = t, k.call = call, k.a = a, k.b = b, k.n = n, k.y = y;

@@ -26,8 +26,8 @@ template <class W, int CODE> static __device__ __forceinline__ part<W> identity(
     if (CODE == CJ_RED_PROD || CODE == CJ_RED_ALL) return { W(1), 0 };
     if (CODE == CJ_RED_SUM || CODE == CJ_RED_ANY) return { W(0), 0 };
     const bool max = CODE == CJ_RED_MAX || CODE == CJ_RED_ARGMAX;
-    if (W(0.5) != W(0)) return { (W)(max ? -INFINITY : INFINITY), INT64_MAX };
-    return { (W)(max ? INT64_MIN : INT64_MAX), INT64_MAX };
+    if constexpr (is_real<W>) return { (W)(max ? -INFINITY : INFINITY), INT64_MAX };
+    else return { (W)(max ? INT64_MIN : INT64_MAX), INT64_MAX };
 }
 
 /* Does b beat a?  NaN beats all but NaN. */
@@ -53,7 +53,7 @@ template <class W, int CODE> static __device__ __forceinline__ part<W> combine(p
 template <class W, int CODE> static __device__ __forceinline__ part<W> load(const reduce_args &k, int64_t base, int64_t j)
 {
     const int64_t i = base + j * k.sl;
-    W v = k.t == CJ_F32 && W(0.5) != W(0) ? (W)((const float *)k.x)[i] : load_as<W>(k.t, k.x, i);
+    W v = k.t == CJ_F32 && is_real<W> ? (W)((const float *)k.x)[i] : load_as<W>(k.t, k.x, i);
     if (CODE == CJ_RED_ANY || CODE == CJ_RED_ALL) v = v != 0;
     return { v, j };
 }
@@ -61,8 +61,8 @@ template <class W, int CODE> static __device__ __forceinline__ part<W> load(cons
 template <class W, int CODE> static __device__ __forceinline__ void finish(const reduce_args &k, int64_t r, part<W> p)
 {
     if (CODE == CJ_RED_ARGMAX || CODE == CJ_RED_ARGMIN) ((int64_t *)k.y)[r] = p.at;
-    else if (CODE == CJ_RED_SUM && W(0.5) != W(0)) store_as(k.yt, k.y, r, (W)(p.v * (W)k.scale));
-    else if (W(0.5) == W(0) && k.yt == CJ_I32) ((int32_t *)k.y)[r] = (int32_t)p.v;
+    else if (CODE == CJ_RED_SUM && is_real<W>) store_as(k.yt, k.y, r, (W)(p.v * (W)k.scale));
+    else if (!is_real<W> && k.yt == CJ_I32) ((int32_t *)k.y)[r] = (int32_t)p.v;
     else store_as(k.yt, k.y, r, p.v);
 }
 
@@ -177,6 +177,7 @@ template <class W> static void launch_code(gpu_state *st, int code, const reduce
 
 const char *gpu_reduce(gpu_state *st, int code, int t, const void *x, const int64_t size[3], const int64_t stride[3], void *y, double scale)
 {
+    gpu_use(st);
     reduce_args k = {};
     k.t = t;
     k.yt = code == CJ_RED_ARGMAX || code == CJ_RED_ARGMIN || ((code == CJ_RED_SUM || code == CJ_RED_PROD) && !gpu_is_float(t)) ? CJ_I64

@@ -134,6 +134,8 @@ __host__ __device__ __forceinline__ int64_t f64_to_i64(double x)
 }
 __host__ __device__ __forceinline__ int64_t between(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
 
+template <class W> constexpr bool is_real = W(0.5) != W(0);
+
 /* One element in a working type: float (for f32, bf16, f16), double, or int64_t. */
 template <class W> __host__ __device__ __forceinline__ W load_as(int t, const void *x, int64_t i)
 {

@@ -1,0 +1,121 @@
+/* cajal eval and cajal predict: a trained run on the held-out data, and on new examples. */
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "app/app.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int evaluate(app_job *j, const char *folder, int64_t step, bool json)
+{
+    if (j->data->is_text) cj_examples_of_text(j->data->test_x, (int64_t)cj_settings_get(j->settings, "context"), &j->test); /* all of it */
+    double start = now();
+    cj_metrics m;
+    if (!cj_evaluate(j->net, j->task, &j->test, 128, &m)) return app_fail(j->ctx);
+    double seconds = now() - start, rate = seconds > 0 ? (double)m.n / seconds : 0;
+    if (json) {
+        app_json_open();
+        app_json_text("run", folder);
+        app_json_number("step", (double)step);
+        app_json_number("test_loss", m.loss);
+        if (j->task != CJ_TASK_REGRESS) app_json_number("test_accuracy", m.accuracy);
+        app_json_number("n", (double)m.n);
+        app_json_number("seconds", seconds);
+        app_json_number("rate", rate);
+        app_json_number("peak_bytes", (double)cj_memory_stats(j->ctx).peak);
+        app_json_close();
+        return APP_OK;
+    }
+    printf("%s: %s on %s, after step %lld\n", folder, j->model->name, j->data->name, (long long)step);
+    if (j->task == CJ_TASK_CLASSIFY) printf("  held-out accuracy  %.2f %% of %s examples\n", 100 * m.accuracy, app_count((double)m.n));
+    if (j->task == CJ_TASK_NEXT_TOKEN) printf("  held-out text      %.3f bits per symbol, %.1f %% of %s symbols right\n", m.loss / log(2), 100 * m.accuracy, app_count((double)m.n));
+    printf("  held-out loss      %.4f\n  time               %s, %s/s\n", m.loss, app_seconds(seconds), app_count(rate));
+    return APP_OK;
+}
+
+int app_eval(int argc, char **argv)
+{
+    const char *device = NULL, *threads = NULL;
+    bool best = false, json = false;
+    const app_option options[] = {
+        { "--best", NULL, "the parameters of the best evaluation instead of the last ones (chosen on the same data: an optimistic number)", NULL, &best },
+        { "--device", "cpu|cuda", "where to compute", &device, NULL },
+        { "--threads", "N", "threads; all cores by default", &threads, NULL },
+        { "--json", NULL, "print one JSON object", NULL, &json },
+        { 0 },
+    };
+    const app_usage usage = { .verb = "eval", .line = "RUN [--best] [--json]", .least = 1, .most = 1, .examples = "  cajal eval runs/demo\n",
+                              .text = "Evaluates a run on the data that was held out when it was trained." };
+    app_args args;
+    APP_PARSE(&usage, options, argc, argv, &args);
+    app_job j;
+    int64_t step;
+    int status = app_job_load(&j, args.word[0], device, threads, best, &step);
+    if (status == APP_OK) status = evaluate(&j, args.word[0], step, json);
+    app_job_close(&j);
+    return status;
+}
+
+static int predict(app_job *j, const char *file, bool json)
+{
+    cj_ctx *c = j->ctx;
+    if (j->data->is_text) return app_error("%s continues texts: use cajal sample", j->model->name);
+    cj_tensor *x = cj_npy_load(c, file);
+    if (!cj_ok(c)) return app_fail(c);
+    if (cj_ndim(x) == 1) x = cj_unsqueeze(x, 0);
+    if (cj_ndim(x) != 2 || cj_size(x, 1) != j->data->features) {
+        char shape[128];
+        cj_format_shape(x, shape, sizeof shape);
+        return app_error("%s: rows of %lld numbers were expected, %s was found", file, (long long)j->data->features, shape);
+    }
+    cj_module_train(j->net, false);
+    cj_no_grad(c);
+    cj_tensor *y = cj_forward(j->net, cj_cast(x, CJ_F32));
+    cj_tensor *p = j->task == CJ_TASK_CLASSIFY ? cj_softmax(y, -1) : y;
+    for (int64_t i = 0; i < cj_size(x, 0) && cj_ok(c); i++) {
+        cj_scope s = cj_scope_open(c);
+        cj_tensor *row = cj_select(p, 0, i);
+        int64_t best = j->task == CJ_TASK_CLASSIFY ? (int64_t)cj_item(cj_argmax(row)) : 0;
+        double value = cj_item(cj_select(row, 0, best));
+        if (j->task != CJ_TASK_CLASSIFY) value = value * j->data->y_std + j->data->y_mean;
+        const char *name = j->task == CJ_TASK_CLASSIFY ? j->data->class_names[best] : NULL;
+        if (json) {
+            app_json_open();
+            app_json_number("row", (double)i);
+            if (name) app_json_text("class", name);
+            app_json_number(name ? "probability" : "value", value);
+            app_json_close();
+        } else if (name) {
+            printf("%lld\t%s\t%.4f\n", (long long)i, name, value);
+        } else {
+            printf("%lld\t%g\n", (long long)i, value);
+        }
+        cj_scope_close(s);
+    }
+    return cj_ok(c) ? APP_OK : app_fail(c);
+}
+
+int app_predict(int argc, char **argv)
+{
+    bool json = false;
+    const app_option options[] = {
+        { "--json", NULL, "one object per row: row, class, probability", NULL, &json },
+        { 0 },
+    };
+    const app_usage usage = { .verb = "predict", .line = "RUN FILE.npy [--json]", .least = 2, .most = 2, .examples = "  cajal predict runs/demo digits.npy\n",
+                              .text = "Applies a run to new examples: a NumPy file of rows, scaled as the training data was (digits: 0 to 1). Prints row, class, probability." };
+    app_args args;
+    APP_PARSE(&usage, options, argc, argv, &args);
+    app_job j;
+    int64_t step;
+    int status = app_job_load(&j, args.word[0], NULL, NULL, false, &step);
+    if (status == APP_OK) status = predict(&j, args.word[1], json);
+    app_job_close(&j);
+    return status;
+}

@@ -1,0 +1,128 @@
+/* cajal export and cajal import: parameters under PyTorch's names, in safetensors or NumPy files. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/app.h"
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+static int known_kind(const char *file)
+{
+    if (ends_with(file, ".safetensors") || ends_with(file, ".npz")) return APP_OK;
+    return app_error("a file that ends in .safetensors or .npz was expected, '%s' was found", file);
+}
+
+typedef struct list {
+    cj_named item[1024];
+    char name[1024][128];
+    int n;
+} list;
+
+static void collect(void *user, const char *name, cj_tensor *t)
+{
+    list *l = user;
+    if (l->n == 1024) return;
+    snprintf(l->name[l->n], sizeof l->name[0], "%s", name);
+    l->item[l->n] = (cj_named){ l->name[l->n], t };
+    l->n++;
+}
+
+static int save(cj_ctx *c, cj_module *net, const char *file)
+{
+    list *l = calloc(1, sizeof *l);
+    if (!l) return app_fail(NULL);
+    cj_module_state(net, collect, l);
+    bool ok = ends_with(file, ".npz") ? cj_npz_save(c, file, l->item, l->n) : cj_safetensors_save(c, file, l->item, l->n, NULL, 0);
+    if (ok) printf("%s: %d tensors\n", file, l->n);
+    free(l);
+    return ok ? APP_OK : app_fail(c);
+}
+
+int app_export(int argc, char **argv)
+{
+    bool best = false;
+    const app_option options[] = {
+        { "--best", NULL, "the parameters of the best evaluation instead of the last ones", NULL, &best },
+        { 0 },
+    };
+    const app_usage usage = { .verb = "export", .line = "RUN FILE.safetensors|FILE.npz [--best]", .least = 2, .most = 2,
+                              .text = "Writes a run's parameters to a file that PyTorch (safetensors) or NumPy (npz) reads.",
+                              .examples = "  cajal export runs/demo digits.safetensors\n" };
+    app_args args;
+    APP_PARSE(&usage, options, argc, argv, &args);
+    if (known_kind(args.word[1])) return APP_USAGE;
+    app_job j;
+    int64_t step;
+    int status = app_job_load(&j, args.word[0], NULL, NULL, best, &step);
+    if (status == APP_OK) status = save(j.ctx, j.net, args.word[1]);
+    app_job_close(&j);
+    return status;
+}
+
+typedef struct taker {
+    cj_ctx *ctx;
+    const cj_archive *archive;
+    const char *file;
+    int taken;
+} taker;
+
+static void take(void *user, const char *name, cj_tensor *t)
+{
+    taker *k = user;
+    if (!cj_ok(k->ctx)) return;
+    cj_tensor *value = cj_archive_find(k->archive, name);
+    if (!value) {
+        cj_fail(k->ctx, CJ_EFILE, "%s has no tensor '%s'", k->file, name);
+        return;
+    }
+    bool same = cj_ndim(value) == cj_ndim(t);
+    for (int d = 0; d < cj_ndim(t) && same; d++) same = cj_size(value, d) == cj_size(t, d);
+    char want[128], found[128];
+    cj_format_shape(t, want, sizeof want);
+    cj_format_shape(value, found, sizeof found);
+    if (!same) cj_fail(k->ctx, CJ_EFILE, "%s: %s has %s, %s was expected; are all settings given as key=value?", k->file, name, found, want);
+    bool was = cj_no_grad(k->ctx);
+    cj_assign_(t, cj_cast(value, cj_dtype_of(t)));
+    cj_grad_mode(k->ctx, was);
+    k->taken++;
+}
+
+static int import(app_job *j, const char *file, const char *folder)
+{
+    cj_archive *a = ends_with(file, ".npz") ? cj_npz_load(j->ctx, file) : cj_safetensors_load(j->ctx, file);
+    if (!a) return app_fail(j->ctx);
+    taker k = { .ctx = j->ctx, .archive = a, .file = file };
+    cj_module_state(j->net, take, &k);
+    if (!cj_ok(j->ctx) || !cj_settings_save(j->settings, folder) || !cj_run_save(j->net, folder)) return app_fail(j->ctx);
+    printf("%s: %d tensors of %s\n", folder, k.taken, file);
+    if (a->count > k.taken) fprintf(stderr, "cajal: warning: %d tensors of %s have no place in %s\n", a->count - k.taken, file, j->model->name);
+    return APP_OK;
+}
+
+int app_import(int argc, char **argv)
+{
+    const char *data = NULL, *out = NULL;
+    const app_option options[] = {
+        { "--out", "RUN", "the run folder to make", &out, NULL },
+        { "--data", "NAME", "data set that the model is for", &data, NULL },
+        { 0 },
+    };
+    const app_usage usage = { .verb = "import", .line = "MODEL FILE.safetensors|FILE.npz --out RUN [--data NAME] [key=value ...]", .least = 2, .most = 2, .settings = true,
+                              .text = "Makes a run from parameters in a file, so that eval, predict, sample and export can use it.",
+                              .examples = "  cajal import mlp digits.safetensors --out runs/imported\n" };
+    app_args args;
+    APP_PARSE(&usage, options, argc, argv, &args);
+    if (!out) return app_error("where to? --out RUN");
+    if (known_kind(args.word[1])) return APP_USAGE;
+    if (cj_run_exists(out)) return app_error("%s has a run already; --out chooses another folder", out);
+    app_job j;
+    int status = app_job_open(&j, &(app_job_opts){ .model = args.word[0], .data = data, .setting = args.setting, .settings = args.settings });
+    if (status == APP_OK) status = import(&j, args.word[1], out);
+    app_job_close(&j);
+    return status;
+}

@@ -1,0 +1,82 @@
+/* Things to look at: the learning curve, images in letters. */
+#include "app/show.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- images ------------------------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct picture {
+    float *pixel;      /* 0 … 1, in rows */
+    int64_t truth, said;
+    double sure;
+} picture;
+
+/* One row of letters per row of pixels, twice as wide as high as letters are; the pictures side by side. */
+static void print_pictures(const app_job *j, const picture *p, int n)
+{
+    static const char shade[] = " .:-=+*#%@";
+    for (int64_t y = 0; y < j->data->height; y++) {
+        for (int k = 0; k < n; k++) {
+            printf("   ");
+            for (int64_t x = 0; x < j->data->width; x++) {
+                int level = (int)(p[k].pixel[y * j->data->width + x] * 9.99F);
+                char ch = shade[level < 0 ? 0 : level > 9 ? 9 : level];
+                printf("%c%c", ch, ch);
+            }
+        }
+        printf("\n");
+    }
+    for (int k = 0; k < n; k++) {
+        char text[64];
+        int width = 2 * (int)j->data->width;
+        bool right = p[k].truth == p[k].said;
+        if (right) snprintf(text, sizeof text, "%s (%.0f %%)", j->data->class_names[p[k].said], 100 * p[k].sure);
+        else snprintf(text, sizeof text, "%s? it is %s", j->data->class_names[p[k].said], j->data->class_names[p[k].truth]);
+        printf("   %*s%-*s", width / 4, "", width - width / 4, text);
+    }
+    printf("\n");
+}
+
+void app_show_images(const app_job *j, int n)
+{
+    enum { LOOK = 400 };
+    cj_ctx *c = j->ctx;
+    int64_t rows = cj_size(j->data->test_x, 0), features = j->data->features;
+    if (rows > LOOK) rows = LOOK;
+    if (n > 8) n = 8;
+    if (rows < n) return;
+    cj_scope s = cj_scope_open(c);
+    bool grad = cj_no_grad(c);
+    cj_module_train(j->net, false);
+    int64_t said[LOOK], truth[LOOK];
+    float sure[LOOK], *pixel = malloc((size_t)(rows * features) * sizeof *pixel);
+    cj_tensor *x = cj_slice(j->data->test_x, 0, 0, rows, 1);
+    cj_tensor *p = cj_softmax(cj_forward(j->net, x), -1);
+    bool ok = pixel && cj_to_f32(x, pixel, rows * features) && cj_to_i64(cj_argmax(p, .axes = CJ_AXIS(-1)), said, rows) &&
+              cj_to_f32(cj_max(p, .axes = CJ_AXIS(-1)), sure, rows) && cj_to_i64(cj_slice(j->data->test_y, 0, 0, rows, 1), truth, rows);
+    if (ok) {
+        picture pic[8];
+        int m = 0;
+        int64_t wrong = 0;
+        while (wrong < rows && said[wrong] == truth[wrong]) wrong++;
+        for (int64_t i = 0; i < rows && m < n; i++) {
+            if (m == n - 1 && wrong < rows) i = wrong; /* the last one shown is a mistake, if it made one */
+            if (said[i] == truth[i] || i == wrong) pic[m++] = (picture){ pixel + i * features, truth[i], said[i], (double)sure[i] };
+        }
+        printf("\nHeld-out images, and what the network says:\n\n");
+        print_pictures(j, pic, m);
+    }
+    free(pixel);
+    cj_grad_mode(c, grad);
+    cj_scope_close(s);
+}
+
+/* ---- the learning curve --------------------------------------------------------------------------------------------------------------------------- */
+
+const char *app_draw_curve(cj_ctx *c, const char *folder, cj_task task)
+{
+    (void)c, (void)folder, (void)task;
+    return NULL;
+}

@@ -1,0 +1,199 @@
+/* cajal train: trains a model, with a progress line, checkpoints that survive kill -9, metrics and a picture in the run folder. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "app/app.h"
+#include "app/show.h"
+
+/* ---- progress ---------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct progress {
+    const app_job *job;
+    bool quiet, terminal;
+    double printed;      /* time of the last plain line */
+    double train_loss, test;
+    cj_metrics last;
+    bool have_test;
+} progress;
+
+static void metric_text(const progress *p, char *out, size_t n)
+{
+    if (!p->have_test) snprintf(out, n, "%s", "");
+    else if (p->job->task == CJ_TASK_CLASSIFY) snprintf(out, n, "  held out %5.2f %%", 100 * p->last.accuracy);
+    else if (p->job->task == CJ_TASK_NEXT_TOKEN) snprintf(out, n, "  held out %.4f", p->last.loss);
+    else snprintf(out, n, "  held out mse %.4f", p->last.loss);
+}
+
+static void print_progress(void *user, const cj_progress *r)
+{
+    progress *p = user;
+    if (r->test) p->last = *r->test, p->have_test = true;
+    if (p->quiet) return;
+    if (r->resumed) {
+        fprintf(stderr, "resumed after step %lld of %lld (%s)\n", (long long)r->step, (long long)r->steps, r->resumed);
+        return;
+    }
+    bool last = r->step == r->steps && (r->test || r->saved);
+    if (!p->terminal && (!r->test || (!last && r->seconds - p->printed < 0.5))) return;
+    p->printed = r->seconds;
+    char metric[64];
+    metric_text(p, metric, sizeof metric);
+    double left = r->rate > 0 && r->step > 0 ? (double)(r->steps - r->step) * r->seconds / (double)(r->step > 0 ? r->step : 1) : 0;
+    char unit[16];
+    snprintf(unit, sizeof unit, "%s", p->job->task == CJ_TASK_NEXT_TOKEN ? "windows" : "examples");
+    fprintf(stderr, "%sstep %lld/%lld  epoch %.1f  loss %.4f%s  %s %s/s  %s left  %s%s", p->terminal ? "\r\033[K" : "", (long long)r->step, (long long)r->steps, r->epoch,
+            r->loss, metric, app_count(r->rate), unit, app_seconds(left), app_bytes((double)r->peak_bytes), p->terminal ? "" : "\n");
+    fflush(stderr);
+}
+
+/* ---- the run folder ---------------------------------------------------------------------------------------------------------------------- */
+
+/* runs/MODEL-DATA, or the next free runs/MODEL-DATA-N. */
+static void default_folder(const char *model, const char *data, char *out, size_t n)
+{
+    snprintf(out, n, "runs/%s-%s", model, data);
+    struct stat st;
+    for (int i = 2; stat(out, &st) == 0 && i < 100000; i++) snprintf(out, n, "runs/%s-%s-%d", model, data, i);
+}
+
+static bool has_config(const char *folder)
+{
+    char path[4096];
+    return snprintf(path, sizeof path, "%s/config.json", folder) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------------------------------------ */
+
+static void print_json(const app_job *j, const char *folder, const cj_train_result *r)
+{
+    app_json_open();
+    app_json_text("model", j->model->name);
+    app_json_text("data", j->data->name);
+    app_json_text("run", folder);
+    app_json_number("step", (double)r->step);
+    app_json_number("loss", r->loss);
+    app_json_number("test_loss", r->test.loss);
+    if (j->task != CJ_TASK_REGRESS) app_json_number("test_accuracy", r->test.accuracy);
+    app_json_number("best", r->best);
+    app_json_number("seconds", r->seconds);
+    app_json_number("rate", r->rate);
+    app_json_number("peak_bytes", (double)r->peak_bytes);
+    app_json_close();
+}
+
+static void print_table(const app_job *j, const char *folder, const cj_train_result *r, const char *picture)
+{
+    printf("\n");
+    if (j->task == CJ_TASK_CLASSIFY) {
+        printf("  held-out accuracy  %.2f %% of %lld examples (best %.2f %%, after step %lld)\n", 100 * r->test.accuracy, (long long)r->test.n, 100 * r->best,
+               (long long)r->best_step);
+    }
+    if (j->task == CJ_TASK_NEXT_TOKEN)
+        printf("  held-out text      %.3f bits per symbol, %.1f %% of the symbols right\n", r->test.loss / log(2), 100 * r->test.accuracy);
+    printf("  held-out loss      %.4f\n  training loss      %.4f\n", r->test.loss, r->loss);
+    printf("  time               %s, %s %s/s\n", app_seconds(r->seconds), app_count(r->rate), j->task == CJ_TASK_NEXT_TOKEN ? "windows" : "examples");
+    printf("  memory             %s at most\n", app_bytes((double)r->peak_bytes));
+    if (!folder) return;
+    printf("\n  %s/  config.json, metrics.jsonl, model and state (see MANIFEST.json)%s\n", folder, picture ? ", curve.png" : "");
+    if (j->task == CJ_TASK_NEXT_TOKEN) printf("  next: cajal sample %s --prompt 'static '\n", folder);
+    else printf("  next: cajal eval %s\n", folder);
+}
+
+static int train(app_job *j, const char *folder, cj_train_opts *o, bool json, bool quiet)
+{
+    progress p = { .job = j, .quiet = quiet || json, .terminal = isatty(2), .printed = -1 };
+    o->task = j->task;
+    o->loss = j->model->loss;
+    o->test = &j->test;
+    o->folder = folder;
+    o->progress = print_progress;
+    o->user = &p;
+    if (!p.quiet)
+        fprintf(stderr, "%s on %s: %s parameters; %s %s to learn from; %s %s, %d threads\n", j->model->name, j->data->name,
+                app_count((double)cj_params_numel(cj_module_params(j->net))), app_count((double)j->train.n), j->data->is_text ? "windows" : "examples",
+                cj_ctx_device(j->ctx), cj_ctx_isa(j->ctx), cj_ctx_threads(j->ctx));
+    app_cancel_on_signal(j->ctx);
+    cj_train_result r = (cj_train)(j->net, &j->train, o);
+    if (!p.quiet && p.terminal) fprintf(stderr, "\n");
+    if (!r.finished) {
+        int status = app_fail(j->ctx);
+        if (cj_error(j->ctx) == CJ_ECANCELLED && folder) fprintf(stderr, "go on with: cajal train --resume --out %s\n", folder);
+        return status;
+    }
+    const char *picture = folder ? app_draw_curve(j->ctx, folder, j->task) : NULL;
+    if (json) {
+        print_json(j, folder, &r);
+    } else {
+        if (j->data->height && !quiet) app_show_images(j, 4);
+        print_table(j, folder, &r, picture);
+    }
+    return cj_ok(j->ctx) ? APP_OK : app_fail(j->ctx);
+}
+
+int app_train(int argc, char **argv)
+{
+    const char *data = NULL, *device = NULL, *threads = NULL, *epochs = NULL, *steps = NULL, *out = NULL;
+    bool resume = false, fresh = false, eager = false, json = false, quiet = false, nothing = false;
+    const app_option options[] = {
+        { "--data", "NAME", "data set ('cajal data' lists them); digits, or for texts sources", &data, NULL },
+        { "--epochs", "N", "passes over the training examples", &epochs, NULL },
+        { "--steps", "N", "or training steps", &steps, NULL },
+        { "--out", "RUN", "run folder; runs/MODEL-DATA by default", &out, NULL },
+        { "--resume", NULL, "go on with the run in --out, to the bit", NULL, &resume },
+        { "--fresh", NULL, "delete the run in --out and start over", NULL, &fresh },
+        { "--no-save", NULL, "write no files", NULL, &nothing },
+        { "--device", "cpu|cuda", "where to compute", &device, NULL },
+        { "--threads", "N", "threads; all cores by default", &threads, NULL },
+        { "--eager", NULL, "operators one by one instead of a captured plan", NULL, &eager },
+        { "--json", NULL, "print one JSON object at the end", NULL, &json },
+        { "--quiet", NULL, "no progress", NULL, &quiet },
+        { 0 },
+    };
+    const app_usage usage = {
+        .verb = "train", .line = "MODEL [--data NAME] [--epochs N | --steps N] [--out RUN] [--resume] [key=value ...]", .most = 1, .settings = true,
+        .text = "Trains a model. Settings of the model and of the training are written key=value;\n"
+                "'cajal models --describe MODEL' lists them with their defaults. Ctrl-C stops and saves.\n"
+                "The run folder gets config.json, metrics.jsonl, checkpoints and curve.png.",
+        .examples = "  cajal train mlp --data digits\n  cajal train mlp --data wine hidden=32 lr=1e-2 --epochs 30 --out runs/wine\n"
+                    "  cajal train gpt --data sources --steps 200\n  cajal train --resume --out runs/wine\n",
+    };
+    app_args args;
+    APP_PARSE(&usage, options, argc, argv, &args);
+    if (args.words == 0 && !(resume && out)) return app_error("which model? cajal train MODEL; 'cajal models' lists them");
+    if (resume && !out) return app_error("--resume needs the run folder: --out RUN");
+    if (resume && fresh) return app_error("--resume and --fresh exclude each other");
+    if (nothing && (resume || out)) return app_error("--no-save excludes --out and --resume");
+    if (epochs && steps) return app_error("--epochs and --steps exclude each other");
+#ifndef CJ_HAVE_CJSON
+    if (out || resume) return app_error("run folders need cJSON, which this build has not (Debian: libcjson-dev)");
+    nothing = true;
+#endif
+
+    const cj_model *model = args.words ? app_model(args.word[0]) : NULL;
+    if (args.words && !model) return APP_USAGE;
+    char folder[4096] = "";
+    if (out) snprintf(folder, sizeof folder, "%s", out);
+    else if (!nothing) default_folder(model->name, data ? data : app_default_data(model), folder, sizeof folder);
+    if (fresh) cj_run_clear(folder);
+    if (!nothing && !resume && (cj_run_exists(folder) || has_config(folder)))
+        return app_error("%s has a run already: --resume goes on with it, --fresh deletes it, --out chooses another folder", folder);
+
+    bool configured = resume && has_config(folder);
+    app_job j;
+    int status = app_job_open(&j, &(app_job_opts){ .model = model ? model->name : NULL, .data = data, .device = device, .threads = threads, .epochs = epochs, .steps = steps,
+                                                   .setting = args.setting, .settings = args.settings, .folder = configured || !model ? folder : NULL });
+    if (status == APP_OK && !nothing && !configured && !cj_settings_save(j.settings, folder)) status = app_fail(j.ctx);
+    if (status == APP_OK) {
+        cj_train_opts o = cj_settings_train_opts(j.settings);
+        o.eager = eager;
+        o.resume = resume;
+        status = train(&j, nothing ? NULL : folder, &o, json, quiet);
+    }
+    app_job_close(&j);
+    return status;
+}

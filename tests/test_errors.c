@@ -1,0 +1,1260 @@
+/* What bad input gets: a one-sentence error in the context, nothing leaked, nothing half-written, and a context that works again after cj_clear. */
+#include <pthread.h>
+
+#include "support.h"
+
+/* ---- the table ---------------------------------------------------------------------------------------------------------------------------- */
+
+#define F(...) cj_zeros(c, CJ_SHAPE(__VA_ARGS__), CJ_F32)
+#define I(...) cj_zeros(c, CJ_SHAPE(__VA_ARGS__), CJ_I64)
+#define D(...) cj_zeros(c, CJ_SHAPE(__VA_ARGS__), CJ_F64)
+#define INDEX(v) cj_full(c, v, CJ_SHAPE(1), CJ_I64)
+#define BIG ((int64_t)1 << 40)
+
+/* name, code, what the message says, the call */
+#define ROWS(X)                                                                                                                            \
+    /* shapes */                                                                                                                           \
+    X(matmul_inner, CJ_ESHAPE, "matmul: inner sizes differ: [64, 784] x [512, 10]", cj_matmul(F(64, 784), F(512, 10)))                     \
+    X(matmul_batch, CJ_ESHAPE, "[2, 3, 4] x [5, 4, 3]", cj_matmul(F(2, 3, 4), F(5, 4, 3)))                                                 \
+    X(matmul_scalar, CJ_ESHAPE, "0-d operand", cj_matmul(cj_scalar(c, 1), F(2, 2)))                                                        \
+    X(dot_shape, CJ_ESHAPE, "dot: [2, 3] x [3]", cj_dot(F(2, 3), F(3)))                                                                    \
+    X(outer_shape, CJ_ESHAPE, "outer: [2, 3] x [3]", cj_outer(F(2, 3), F(3)))                                                              \
+    X(linear_shape, CJ_ESHAPE, "linear: input [5, 4] does not fit weight [2, 3]", cj_linear_op(F(5, 4), F(2, 3), NULL))                    \
+    X(linear_bias, CJ_ESHAPE, "bias [3] does not fit weight [2, 4]", cj_linear_op(F(5, 4), F(2, 4), F(3)))                                 \
+    X(broadcast, CJ_ESHAPE, "add: [2, 3] and [4, 3] do not broadcast", cj_add(F(2, 3), F(4, 3)))                                            \
+    X(where_shape, CJ_ESHAPE, "where: [2] and [3]", cj_where(cj_gt_scalar(F(2), 0), F(3), F(1)))                                            \
+    X(reshape_count, CJ_ESHAPE, "[2, 3] does not have the elements of [4, 2]", cj_reshape(F(2, 3), CJ_SHAPE(4, 2)))                        \
+    X(reshape_two_open, CJ_ESHAPE, "reshape: bad size in [-1, -1]", cj_reshape(F(2, 3), CJ_SHAPE(-1, -1)))                                 \
+    X(reshape_open, CJ_ESHAPE, "reshape", cj_reshape(F(2, 3), CJ_SHAPE(-1, 4)))                                                            \
+    X(expand_shape, CJ_ESHAPE, "expand: [2, 3] does not expand to [4, 3]", cj_expand(F(2, 3), CJ_SHAPE(4, 3)))                             \
+    X(squeeze_size, CJ_ESHAPE, "squeeze: axis 1 of [2, 3] has not size 1", cj_squeeze(F(2, 3), 1))                                         \
+    X(permute_count, CJ_ESHAPE, "permute: 1 axes given for [2, 3]", cj_permute(F(2, 3), CJ_AXIS(0)))                                       \
+    X(cat_shape, CJ_ESHAPE, "cat: [2, 4] does not fit [2, 3] along axis 0", cj_cat(CJ_TENSORS(F(2, 3), F(2, 4)), 2, 0))                    \
+    X(stack_shape, CJ_ESHAPE, "cat: ", cj_stack(CJ_TENSORS(F(3), F(4)), 2, 0))                                                             \
+    X(gather_shape, CJ_ESHAPE, "gather: index [3, 1] does not fit [2, 3] off axis 1", cj_gather(F(2, 3), 1, I(3, 1)))                      \
+    X(scatter_shape, CJ_ESHAPE, "scatter_add: source [2, 2]", cj_scatter_add(F(2, 3), 1, I(2, 1), F(2, 2)))                                \
+    X(index_select_shape, CJ_ESHAPE, "index_select: the index has shape [1, 1]", cj_index_select(F(2, 3), 0, I(1, 1)))                     \
+    X(index_add_shape, CJ_ESHAPE, "index_add: source [2, 2] and index [1] do not fit [2, 3]", cj_index_add(F(2, 3), 0, I(1), F(2, 2)))     \
+    X(embedding_shape, CJ_ESHAPE, "embedding: the weight has shape [3], [V, D] expected", cj_embedding(F(3), I(1)))                        \
+    X(ce_shape, CJ_ESHAPE, "cross_entropy: logits [4, 3] do not fit targets [5]", cj_cross_entropy(F(4, 3), I(5)))                         \
+    X(ce_dims, CJ_ESHAPE, "cross_entropy: logits [4, 3] do not fit targets [4, 3]", cj_cross_entropy(F(4, 3), I(4, 3)))                    \
+    X(mse_shape, CJ_ESHAPE, "mse_loss: input [4, 1] and target [4] have different shapes", cj_mse_loss(F(4, 1), F(4)))                     \
+    X(l1_shape, CJ_ESHAPE, "l1_loss: input [4] and target [2]", cj_l1_loss(F(4), F(2)))                                                    \
+    X(bce_shape, CJ_ESHAPE, "bce_loss: input [4] and target [2]", cj_bce_loss(F(4), F(2)))                                                 \
+    X(bcel_shape, CJ_ESHAPE, "bce_with_logits: input [4] and target [2]", cj_bce_with_logits(F(4), F(2)))                                  \
+    X(norm_weight, CJ_ESHAPE, "layer_norm: weight [3] f32 does not fit input [2, 4] f32", cj_layer_norm(F(2, 4), F(3), NULL, 0))           \
+    X(norm_bias, CJ_ESHAPE, "layer_norm: bias [3] f32 does not fit input [2, 4] f32", cj_layer_norm(F(2, 4), F(4), F(3), 0))               \
+    X(norm_scalar, CJ_ESHAPE, "layer_norm: a 0-d input", cj_layer_norm(cj_scalar(c, 1), NULL, NULL, 0))                                    \
+    X(attention_shape, CJ_ESHAPE, "attention: q [4], k [4]", cj_attention(F(4), F(4), F(4)))                                               \
+    X(tril_shape, CJ_ESHAPE, "tril: needs a matrix, got [3]", cj_tril(F(3), 0))                                                            \
+    X(triu_shape, CJ_ESHAPE, "triu: needs a matrix, got [3]", cj_triu(F(3), 0))                                                            \
+    X(assign_shape, CJ_ESHAPE, "assign_: [3] does not fit into [2]", cj_assign_(F(2), F(3)))                                               \
+    X(assign_dims, CJ_ESHAPE, "assign_: [2, 2] does not fit into [2]", cj_assign_(F(2), F(2, 2)))                                          \
+    X(add_shape, CJ_ESHAPE, "add_: [3] does not fit into [2]", cj_add_(F(2), F(3), 1))                                                     \
+    X(write_slice_shape, CJ_ESHAPE, "write_slice_: [3, 2] f32 does not fit into [2, 2] f32", cj_write_slice_(F(2, 2), 0, cj_reshape(INDEX(0), CJ_SCALAR), F(3, 2))) \
+    X(negative_size, CJ_ESHAPE, "negative size in [2, -3]", F(2, -3))                                                                      \
+    X(eye_size, CJ_ESHAPE, "eye: size -1", cj_eye(c, -1, CJ_F32))                                                                          \
+    X(too_many_dims, CJ_ESHAPE, "9 dimensions, at most 8 are possible", cj_full(c, 0, (cj_shape){ .ndim = 9 }, CJ_F32))                    \
+    X(too_many_dims_data, CJ_ESHAPE, "9 dimensions", cj_from_f32(c, (float[]){ 0 }, (cj_shape){ .ndim = 9 }))                              \
+    X(too_many_dims_draw, CJ_ESHAPE, "9 dimensions", cj_randn(c, (cj_shape){ .ndim = 9 }))                                                 \
+    X(too_many_dims_reshape, CJ_ESHAPE, "9 dimensions", cj_reshape(F(1), (cj_shape){ .ndim = 9 }))                                         \
+    X(unsqueeze_dims, CJ_ESHAPE, "8 dimensions already", cj_unsqueeze(F(1, 1, 1, 1, 1, 1, 1, 1), 0))                                       \
+    X(unfold_dims, CJ_ESHAPE, "more than 8 dimensions", cj_unfold(F(1, 1, 1, 1, 1, 1, 1, 2), 7, 1, 1))                                     \
+    X(one_hot_dims, CJ_ESHAPE, "too many dimensions", cj_one_hot(I(1, 1, 1, 1, 1, 1, 1, 1), 2))                                            \
+    X(item_size, CJ_ESHAPE, "cj_item: the tensor [2, 2] has 4 elements, not 1", (cj_item(F(2, 2)), c->poison))                              \
+    X(to_f32_size, CJ_ESHAPE, "room for 3 elements given, the tensor [2, 2] has 4", (cj_to_f32(F(2, 2), (float[4]){ 0 }, 3), c->poison))    \
+    /* empty tensors and zero-size dimensions where there is nothing to choose from */                                                     \
+    X(max_empty, CJ_ESHAPE, "max: nothing to choose from along the reduced axes of [2, 0]", cj_max(F(2, 0)))                               \
+    X(min_empty, CJ_ESHAPE, "min: nothing to choose from", cj_min(F(2, 0), .axes = CJ_AXIS(1)))                                            \
+    X(argmax_empty, CJ_ESHAPE, "argmax: nothing to choose from", cj_argmax(F(0)))                                                          \
+    X(argmin_empty, CJ_ESHAPE, "argmin: nothing to choose from", cj_argmin(F(3, 0), .axes = CJ_AXIS(-1)))                                  \
+    X(ce_no_classes, CJ_ESHAPE, "cross_entropy: logits [4, 0] have no classes", cj_cross_entropy(F(4, 0), I(4)))                           \
+    X(item_empty, CJ_ESHAPE, "cj_item: the tensor [0] has 0 elements", (cj_item(F(0)), c->poison))                                          \
+    X(reshape_empty_open, CJ_ESHAPE, "reshape", cj_reshape(F(0, 3), CJ_SHAPE(-1, 0)))                                                      \
+    X(index_into_empty, CJ_EINDEX, "outside [0, 0)", cj_index_select(F(0, 3), 0, I(1)))                                                    \
+    /* sizes whose product overflows, or that nobody has the memory for */                                                                 \
+    X(overflow, CJ_ESHAPE, "full: the number of elements of [1099511627776, 1099511627776] overflows", F(BIG, BIG))                        \
+    X(overflow_expand, CJ_ESHAPE, "expand: the number of elements", cj_expand(F(1, 1), CJ_SHAPE(BIG, BIG)))                                \
+    X(overflow_reshape, CJ_ESHAPE, "overflows", cj_reshape(F(1), CJ_SHAPE(BIG, BIG)))                                                      \
+    X(overflow_outer, CJ_ESHAPE, "overflows", cj_mul(cj_expand(F(1, 1), CJ_SHAPE(BIG, 1)), cj_expand(F(1, 1), CJ_SHAPE(1, BIG))))          \
+    X(overflow_matmul, CJ_ESHAPE, "overflows", cj_matmul(cj_expand(F(1, 1), CJ_SHAPE(BIG, 1)), cj_expand(F(1, 1), CJ_SHAPE(1, BIG))))      \
+    X(overflow_one_hot, CJ_ESHAPE, "overflows", cj_one_hot(cj_expand(I(1), CJ_SHAPE(BIG)), BIG))                                            \
+    X(overflow_draw, CJ_ESHAPE, "uniform: the number of elements", cj_rand(c, CJ_SHAPE(BIG, BIG)))                                         \
+    X(overflow_eye, CJ_EMEMORY, "out of memory", cj_eye(c, BIG, CJ_F32))                                                                   \
+    X(overflow_cat, CJ_ESHAPE, "overflows", cj_cat(CJ_TENSORS(cj_expand(F(1), CJ_SHAPE(BIG << 16)), cj_expand(F(1), CJ_SHAPE(BIG << 16)), cj_expand(F(1), CJ_SHAPE(BIG << 16))), 3, 0)) \
+    X(memory_46_bits, CJ_EMEMORY, "out of memory", F(((int64_t)1 << 44) - 1024))                                                           \
+    X(memory_45_bits, CJ_EMEMORY, "out of memory", F(((int64_t)1 << 43) - 1024))                                                           \
+    X(memory_57_bits, CJ_EMEMORY, "out of memory", F(((int64_t)1 << 55)))                                                                  \
+    X(memory_clone, CJ_EMEMORY, "out of memory", cj_clone(cj_expand(F(1), CJ_SHAPE(BIG << 10))))                                           \
+    /* dtypes */                                                                                                                           \
+    X(matmul_dtype, CJ_EDTYPE, "matmul: dtypes f32 x f64; both must be the same float type", cj_matmul(F(2, 2), D(2, 2)))                  \
+    X(matmul_int, CJ_EDTYPE, "matmul: dtypes i64 x i64", cj_matmul(I(2, 2), I(2, 2)))                                                      \
+    X(linear_dtype, CJ_EDTYPE, "linear: dtypes f64 x f32", cj_linear_op(D(2, 2), F(2, 2), NULL))                                           \
+    X(mean_int, CJ_EDTYPE, "mean: the input is i64; cast it to a float type", cj_mean(I(3)))                                               \
+    X(softmax_int, CJ_EDTYPE, "softmax: the input is i64, a float type expected", cj_softmax(I(3), 0))                                     \
+    X(log_softmax_int, CJ_EDTYPE, "log_softmax: the input is i64", cj_log_softmax(I(3), 0))                                                \
+    X(norm_int, CJ_EDTYPE, "layer_norm: the input is i64", cj_layer_norm(I(3), NULL, NULL, 0))                                             \
+    X(index_float, CJ_EDTYPE, "index_select: the index is f32, i64 expected", cj_index_select(F(2, 3), 0, F(1)))                           \
+    X(gather_float, CJ_EDTYPE, "gather: the index is f32, i64 expected", cj_gather(F(2, 3), 1, F(2, 1)))                                   \
+    X(index_add_dtype, CJ_EDTYPE, "index_add: source is f64, the tensor f32", cj_index_add(F(2, 3), 0, I(1), D(1, 3)))                     \
+    X(ce_dtype, CJ_EDTYPE, "cross_entropy: logits i64 and targets i64", cj_cross_entropy(I(2, 3), I(2)))                                   \
+    X(ce_target_dtype, CJ_EDTYPE, "targets f32", cj_cross_entropy(F(2, 3), F(2)))                                                          \
+    X(require_int, CJ_EDTYPE, "require_grad: the value is i64; only floats have gradients", cj_require_grad(I(2)))                         \
+    X(param_int, CJ_EDTYPE, "cj_param: the value is i64; only floats are trained", cj_param(I(2)))                                         \
+    X(cast_dtype, CJ_EDTYPE, "cast: unknown dtype 99", cj_cast(F(2), (cj_dtype)99))                                                        \
+    X(full_dtype, CJ_EDTYPE, "unknown dtype 99", cj_zeros(c, CJ_SHAPE(2), (cj_dtype)99))                                                   \
+    X(arange_dtype, CJ_EDTYPE, "unknown dtype 99", cj_arange(c, 0, 3, 1, (cj_dtype)99))                                                    \
+    X(data_dtype, CJ_EDTYPE, "unknown dtype 99", cj_from_data(c, (float[2]){ 0 }, (cj_dtype)99, CJ_SHAPE(2)))                              \
+    X(bernoulli_dtype, CJ_EDTYPE, "unknown dtype 99", cj_bernoulli(c, 0.5, CJ_SHAPE(2), .dtype = (cj_dtype)99))                            \
+    X(randn_int, CJ_EDTYPE, "normal: draws floats, not i64", cj_randn(c, CJ_SHAPE(2), .dtype = CJ_I64))                                    \
+    X(gradcheck_f32, CJ_EDTYPE, "gradcheck: input 1 is f32, f64 expected", gradcheck_f32(c))                                               \
+    X(write_slice_dtype, CJ_ESHAPE, "f64 does not fit into [2, 2] f32", cj_write_slice_(F(2, 2), 0, cj_reshape(INDEX(0), CJ_SCALAR), D(1, 2)))  \
+    /* devices */                                                                                                                          \
+    X(to_cuda, CJ_EDEVICE, "to: this context has no device", cj_to(F(2), "cuda"))                                                          \
+    /* indices and axes */                                                                                                                 \
+    X(sum_axis, CJ_EINDEX, "sum: axis 2 is out of range for 2 dimensions", cj_sum(F(2, 3), .axes = CJ_AXIS(2)))                            \
+    X(softmax_axis, CJ_EINDEX, "softmax: axis -3 is out of range for 2 dimensions", cj_softmax(F(2, 3), -3))                               \
+    X(transpose_axis, CJ_EINDEX, "transpose: axis 5", cj_transpose(F(2, 3), 0, 5))                                                         \
+    X(t_vector, CJ_EINDEX, "transpose: axis -2 is out of range for 1 dimensions", cj_t(F(3)))                                              \
+    X(permute_axis, CJ_EINDEX, "permute: axis 4", cj_permute(F(2, 3), CJ_AXES(0, 4)))                                                      \
+    X(squeeze_axis, CJ_EINDEX, "squeeze: axis 2", cj_squeeze(F(2, 1), 2))                                                                  \
+    X(unsqueeze_axis, CJ_EINDEX, "unsqueeze: axis 4", cj_unsqueeze(F(2, 1), 4))                                                            \
+    X(flatten_axis, CJ_EINDEX, "flatten: axis 2", cj_flatten(F(2, 3), 2))                                                                  \
+    X(slice_axis, CJ_EINDEX, "slice: axis 2", cj_slice(F(2, 3), 2, 0, 1, 1))                                                               \
+    X(select_index, CJ_EINDEX, "select: index 3 is out of range for axis 1 of [2, 3]", cj_select(F(2, 3), 1, 3))                           \
+    X(select_negative, CJ_EINDEX, "select: index -4 is out of range", cj_select(F(2, 3), 1, -4))                                           \
+    X(diagonal_axis, CJ_EINDEX, "diagonal: axis 2", cj_diagonal(F(2, 3), 0, 0, 2))                                                         \
+    X(unfold_axis, CJ_EINDEX, "unfold: axis 2", cj_unfold(F(2, 3), 2, 1, 1))                                                               \
+    X(cat_axis, CJ_EINDEX, "cat: axis 2", cj_cat(CJ_TENSORS(F(2, 3)), 1, 2))                                                               \
+    X(stack_axis, CJ_EINDEX, "axis 4", cj_stack(CJ_TENSORS(F(2, 3)), 1, 4))                                                                \
+    X(index_select_range, CJ_EINDEX, "index_select: index 2 at position 0 is outside [0, 2)", cj_index_select(F(2, 3), 0, INDEX(2)))       \
+    X(index_select_below, CJ_EINDEX, "index -1 at position 0", cj_index_select(F(2, 3), 0, INDEX(-1)))                                     \
+    X(index_select_axis, CJ_EINDEX, "index_select: axis 2", cj_index_select(F(2, 3), 2, INDEX(0)))                                         \
+    X(index_add_range, CJ_EINDEX, "index_add: index 7", cj_index_add(F(2, 3), 0, INDEX(7), F(1, 3)))                                       \
+    X(gather_range, CJ_EINDEX, "gather: index 3", cj_gather(F(1, 3), 1, cj_full(c, 3, CJ_SHAPE(1, 1), CJ_I64)))                            \
+    X(scatter_range, CJ_EINDEX, "scatter_add: index 3", cj_scatter_add(F(1, 3), 1, cj_full(c, 3, CJ_SHAPE(1, 1), CJ_I64), F(1, 1)))        \
+    X(embedding_range, CJ_EINDEX, "index 5 at position 0 is outside [0, 4)", cj_embedding(F(4, 2), INDEX(5)))                              \
+    X(one_hot_range, CJ_EINDEX, "index 5", cj_one_hot(INDEX(5), 3))                                                                        \
+    X(ce_range, CJ_EINDEX, "cross_entropy: target 3 at position 0 is outside [0, 3)", cj_cross_entropy(F(1, 3), INDEX(3)))                 \
+    X(write_slice_range, CJ_EINDEX, "write_slice_: position 2 with 1 rows is outside axis 0 of [2, 3]", cj_write_slice_(F(2, 3), 0, INDEX(2), F(1, 3))) \
+    X(write_slice_below, CJ_EINDEX, "write_slice_: position -1", cj_write_slice_(F(2, 3), 0, INDEX(-1), F(1, 3)))                          \
+    X(write_slice_far, CJ_EINDEX, "write_slice_: position 9223372036854775807", cj_write_slice_(F(2, 3), 0, cj_from_i64(c, (int64_t[]){ INT64_MAX }, CJ_SHAPE(1)), F(1, 3))) \
+    X(write_slice_axis, CJ_EINDEX, "write_slice_: axis 2", cj_write_slice_(F(2, 3), 2, INDEX(0), F(1, 3)))                                 \
+    X(at_range, CJ_EINDEX, "cj_at: index 3 is out of range for axis 1 of [2, 3]", (cj_at(F(2, 3), (int64_t[]){ 0, 3 }), c->poison))         \
+    /* values */                                                                                                                           \
+    X(clamp_order, CJ_EVALUE, "clamp: low 2 is above high 1", cj_clamp(F(2), 2, 1))                                                        \
+    X(clamp_nan, CJ_EVALUE, "clamp", cj_clamp(F(2), NAN, 1))                                                                               \
+    X(axis_twice, CJ_EVALUE, "sum: axis 1 is given twice", cj_sum(F(2, 3), .axes = CJ_AXES(1, -1)))                                        \
+    X(permute_twice, CJ_EVALUE, "permute: axis 0 is given twice", cj_permute(F(2, 3), CJ_AXES(0, 0)))                                      \
+    X(diagonal_twice, CJ_EVALUE, "diagonal: both axes are 0", cj_diagonal(F(2, 3), 0, 0, 0))                                               \
+    X(slice_step, CJ_EVALUE, "slice: the step is 0", cj_slice(F(2, 3), 0, 0, 1, 0))                                                        \
+    X(unfold_size, CJ_EVALUE, "unfold: windows of 4 every 1 do not fit axis 1 of [2, 3]", cj_unfold(F(2, 3), 1, 4, 1))                     \
+    X(arange_step, CJ_EVALUE, "arange: start 0, stop 1, step 0", cj_arange(c, 0, 1, 0, CJ_F32))                                            \
+    X(arange_order, CJ_EVALUE, "arange: from 3 to 1 in steps of 1", cj_arange(c, 3, 1, 1, CJ_F32))                                         \
+    X(arange_nan, CJ_EVALUE, "arange", cj_arange(c, 0, NAN, 1, CJ_F32))                                                                    \
+    X(argmax_axes, CJ_EVALUE, "argmax: takes one axis, 2 given", cj_argmax(F(2, 3), .axes = CJ_AXES(0, 1)))                                \
+    X(one_hot_classes, CJ_EVALUE, "one_hot: 0 classes", cj_one_hot(I(2), 0))                                                               \
+    X(dropout_p, CJ_EVALUE, "dropout: probability 1.5 is outside [0, 1]", cj_dropout(F(2), .p = 1.5))                                      \
+    X(dropout_nan, CJ_EVALUE, "dropout: probability", cj_dropout(F(2), .p = NAN))                                                          \
+    X(bernoulli_p, CJ_EVALUE, "bernoulli: probability -1 is outside [0, 1]", cj_bernoulli(c, -1, CJ_SHAPE(2)))                             \
+    X(normal_std, CJ_EVALUE, "normal: standard deviation -1 is negative", cj_normal(c, 0, -1, CJ_SHAPE(2)))                                \
+    X(uniform_order, CJ_EVALUE, "uniform: low 2 is above high 1", cj_uniform(c, 2, 1, CJ_SHAPE(2)))                                        \
+    X(randint_order, CJ_EVALUE, "randint: there is no integer from 3 below 3", cj_randint(c, 3, 3, CJ_SHAPE(2)))                           \
+    X(exponential_rate, CJ_EVALUE, "exponential: rate 0 is not positive", cj_exponential(c, 0, CJ_SHAPE(2)))                               \
+    X(stream, CJ_EVALUE, "stream 77", cj_rand(c, CJ_SHAPE(2), .stream = (cj_stream)77))                                                    \
+    X(norm_eps, CJ_EVALUE, "layer_norm: eps -1 is negative", cj_layer_norm(F(2), NULL, NULL, -1))                                          \
+    X(norm_bias_alone, CJ_EVALUE, "layer_norm: a bias without a weight", cj_layer_norm(F(2), NULL, F(2), 0))                               \
+    X(ce_smoothing, CJ_EVALUE, "cross_entropy: label smoothing 2 is outside [0, 1]", cj_cross_entropy(F(1, 3), I(1), .label_smoothing = 2)) \
+    X(remainder_zero, CJ_EVALUE, "division by zero", cj_remainder(cj_ones(c, CJ_SHAPE(2), CJ_I64), I(2)))                                  \
+    X(fmod_zero, CJ_EVALUE, "division by zero", cj_fmod(cj_ones(c, CJ_SHAPE(2), CJ_I64), I(2)))                                            \
+    X(floor_divide_zero, CJ_EVALUE, "division by zero", cj_floor_divide(cj_ones(c, CJ_SHAPE(2), CJ_I64), I(2)))                            \
+    X(expanded_target, CJ_EVALUE, "assign_: the target [3] is an expanded view", cj_assign_(cj_expand(F(1), CJ_SHAPE(3)), F(3)))           \
+    X(position_shape, CJ_EVALUE, "write_slice_: the position has shape [2]", cj_write_slice_(F(2, 3), 0, I(2), F(1, 3)))                   \
+    X(position_dtype, CJ_EVALUE, "dtype f32, one i64 expected", cj_write_slice_(F(2, 3), 0, F(1), F(1, 3)))                                \
+    X(data_null, CJ_EVALUE, "cj_from_data: the values are NULL", cj_from_f32(c, NULL, CJ_SHAPE(2)))                                        \
+    X(second_null, CJ_EVALUE, "add: argument 2 is NULL", cj_add(F(2), NULL))                                                               \
+    X(first_null, CJ_EVALUE, "add: argument 1 is NULL", cj_add(NULL, F(2)))                                                                \
+    X(cat_null, CJ_EVALUE, "cat: argument 2 is NULL", cj_cat(CJ_TENSORS(F(2), NULL), 2, 0))                                                \
+    X(stack_null, CJ_EVALUE, "argument 1 is NULL", cj_stack(CJ_TENSORS(NULL, F(2)), 2, 0))                                                 \
+    X(where_null, CJ_EVALUE, "where: argument 1 is NULL", cj_where(NULL, F(2), F(2)))                                                      \
+    X(assign_null, CJ_EVALUE, "assign_: argument 1 is NULL", cj_assign_(NULL, F(2)))                                                       \
+    X(assign_from_null, CJ_EVALUE, "assign_: argument 2 is NULL", cj_assign_(F(2), NULL))                                                  \
+    X(add_null, CJ_EVALUE, "add_: argument 1 is NULL", cj_add_(NULL, F(2), 1))                                                             \
+    X(write_slice_null, CJ_EVALUE, "write_slice_: argument 1 is NULL", cj_write_slice_(NULL, 0, INDEX(0), F(2)))                           \
+    X(matmul_null, CJ_EVALUE, "matmul: argument 2 is NULL", cj_matmul(F(2, 2), NULL))                                                      \
+    X(linear_null, CJ_EVALUE, "linear: argument 2 is NULL", cj_linear_op(F(2, 2), NULL, NULL))                                             \
+    X(ce_null, CJ_EVALUE, "cross_entropy: the target is NULL", cj_cross_entropy(F(2, 2), NULL))                                            \
+    X(mse_null, CJ_EVALUE, "mse_loss: argument 2 is NULL", cj_mse_loss(F(2, 2), NULL))                                                     \
+    X(embedding_null, CJ_EVALUE, "embedding: the index is NULL", cj_embedding(F(2, 2), NULL))                                              \
+    X(gather_null, CJ_EVALUE, "gather: argument 2 is NULL", cj_gather(F(2, 2), 0, NULL))                                                   \
+    X(attention_null, CJ_EVALUE, "attention: an argument is NULL", cj_attention(F(2, 2), F(2, 2), NULL))                                   \
+    X(scope_return_null, CJ_EVALUE, "cj_scope_return: the tensor is NULL", cj_scope_return(cj_scope_open(c), NULL))                        \
+    X(forward_null, CJ_EVALUE, "forward: the module is NULL", cj_forward(NULL, F(2)))                                                      \
+    X(at_null, CJ_EVALUE, "cj_at: the index is NULL", (cj_at(F(2), NULL), c->poison))                                                       \
+    X(to_f64_null, CJ_EVALUE, "cj_to_f64: the caller's memory is NULL", (cj_to_f64(F(2), NULL, 2), c->poison))                              \
+    X(custom_null, CJ_EVALUE, "custom: the definition needs a name", cj_custom(c, NULL, NULL))                                             \
+    X(custom_bare, CJ_EVALUE, "custom: the definition needs a name, a shape rule and a kernel", cj_custom(c, &(cj_custom_op){ .name = "bare", .nin = 1 }, CJ_TENSORS(F(2)))) \
+    X(outside, CJ_EFILE, "no room on the moon", cj_fail(c, CJ_EFILE, "no room on the %s", "moon"))                                         \
+    X(outside_ok, CJ_EVALUE, "said OK", cj_fail(c, CJ_OK, "said OK"))                                                                      \
+    X(jacobian_rows, CJ_EVALUE, "jacobian: 2000 rows, at most 1024 are possible", cj_jacobian(c, identity, NULL, F(2000)))                 \
+    X(jacobian_columns, CJ_EVALUE, "jacobian: 2000 columns", cj_jacobian(c, identity, NULL, F(2000), .forward = true))                     \
+    X(hessian_size, CJ_EVALUE, "hessian: 2000 variables", cj_hessian(c, identity, NULL, F(2000)))                                          \
+    X(jvp_tangent, CJ_ESHAPE, "jvp: tangent [3] does not fit [2]", cj_jvp(c, identity, NULL, CJ_TENSORS(F(2)), CJ_TENSORS(F(3)), 1).value) \
+    X(hvp_tangent, CJ_ESHAPE, "hvp: tangent [3] does not fit [2]", cj_hvp(c, squares, NULL, CJ_TENSORS(F(2)), CJ_TENSORS(F(3)), 1, (cj_tensor *[1]){ 0 })) \
+    X(jvp_null, CJ_EVALUE, "jvp: the function returned NULL", cj_jvp(c, nothing, NULL, CJ_TENSORS(F(2)), CJ_TENSORS(F(2)), 1).value)       \
+    X(checkpoint_null, CJ_EVALUE, "checkpoint: the function returned NULL", cj_checkpoint(c, nothing, NULL, CJ_TENSORS(F(2)), 1))          \
+    X(jacobian_null, CJ_EVALUE, "jacobian: the function returned NULL", cj_jacobian(c, nothing, NULL, F(2)))                               \
+    /* differentiation */                                                                                                                  \
+    X(grad_constant, CJ_EGRAPH, "grad: the value depends on nothing that requires gradients", grad_of(cj_sum(F(2)), F(2)))                 \
+    X(grad_kept, CJ_EGRAPH, "the value was kept and its graph cut", grad_of(keep_in_scope(cj_sum(cj_require_grad(F(2)))), F(2)))           \
+    X(grad_twice, CJ_EGRAPH, "the graph is gone; a pass consumes it unless .retain is set", grad_twice(c))                                 \
+    X(grad_part_gone, CJ_EGRAPH, "the graph of its input 1 was consumed by an earlier pass; set .retain there", grad_part_gone(c))         \
+    X(grad_unrelated, CJ_EGRAPH, "grad: the value does not depend on x[0]; set .allow_unused for zeros", grad_of(cj_sum(cj_require_grad(F(2))), cj_require_grad(F(2)))) \
+    X(grad_no_leaf, CJ_EGRAPH, "grad: x[0] does not require gradients", grad_of(cj_sum(cj_require_grad(F(2))), F(2)))                      \
+    X(grad_seed_needed, CJ_ESHAPE, "grad: [2] has more than one element; give a seed", grad_of(cj_neg(cj_require_grad(F(2))), F(2)))       \
+    X(grad_seed_shape, CJ_ESHAPE, "grad: seed [3] does not fit [2]", seed_shape(c))                                                        \
+    X(changed_value, CJ_EGRAPH, "backward of mul: its input 2 was changed by assign_ after it had been used", changed_value(c))            \
+    X(changed_by_add, CJ_EGRAPH, "backward of mul: its input 2 was changed by add_", changed_by_add(c))                                    \
+    X(changed_output, CJ_EGRAPH, "was changed by add_", changed_output(c))                                                                  \
+    X(write_history, CJ_EGRAPH, "assign_: the target was computed and its history would be lost", cj_assign_(cj_neg(cj_require_grad(F(2))), F(2))) \
+    X(write_leaf, CJ_EGRAPH, "assign_: the target is a leaf that requires gradients; write to it under cj_no_grad", cj_assign_(cj_require_grad(F(2)), F(2))) \
+    X(custom_no_vjp, CJ_EGRAPH, "backward: opaque has no derivative", grad_of_opaque(c))                                                   \
+    X(levels, CJ_EGRAPH, "jvp: more than 8 nested forward derivatives", deep_jvp(c, NULL, CJ_TENSORS(F(1)), 1))                            \
+    /* order of calls */                                                                                                                   \
+    X(scope_order, CJ_ESTATE, "is not the innermost one", scope_order(c))                                                                  \
+    X(scope_base, CJ_ESTATE, "is not the innermost one", (cj_scope_close((cj_scope){ c, 1 }), c->poison))                                   \
+    X(scope_depth, CJ_ESTATE, "scope: more than 63 scopes are open", scope_depth(c))                                                       \
+    X(scope_left_open, CJ_ESTATE, "a scope that was opened inside", scope_left_open(c))
+
+static cj_tensor *identity(cj_ctx *c, void *user, cj_tensor *const *in, int n) { return (void)c, (void)user, (void)n, in[0]; }
+static cj_tensor *squares(cj_ctx *c, void *user, cj_tensor *const *in, int n) { return (void)c, (void)user, (void)n, cj_sum(cj_square(in[0])); }
+static cj_tensor *nothing(cj_ctx *c, void *user, cj_tensor *const *in, int n) { return (void)c, (void)user, (void)in, (void)n, NULL; }
+
+static cj_tensor *gradcheck_f32(cj_ctx *c)
+{
+    assert_false(cj_gradcheck(c, squares, NULL, CJ_TENSORS(F(2)), 1).ok);
+    return c->poison;
+}
+static cj_tensor *grad_of(cj_tensor *y, cj_tensor *x)
+{
+    cj_tensor *g;
+    assert_false(cj_grad(y, &x, 1, &g));
+    return g;
+}
+static cj_tensor *kept;
+static cj_tensor *keep_in_scope(cj_tensor *t) { return kept = cj_keep(t); }
+static cj_tensor *grad_twice(cj_ctx *c)
+{
+    cj_tensor *x = cj_require_grad(F(2)), *y = cj_sum(x), *g;
+    assert_true(cj_grad(y, &x, 1, &g));
+    return grad_of(y, x);
+}
+static cj_tensor *grad_part_gone(cj_ctx *c)
+{
+    cj_tensor *x = cj_require_grad(F(2)), *h = cj_exp(x), *y = cj_sum(h), *z = cj_sum(cj_square(h)), *g;
+    assert_true(cj_grad(y, &x, 1, &g));
+    return grad_of(z, x);
+}
+static cj_tensor *seed_shape(cj_ctx *c)
+{
+    cj_tensor *x = cj_require_grad(F(2)), *g;
+    assert_false(cj_grad(cj_neg(x), &x, 1, &g, .seed = F(3)));
+    return g;
+}
+static cj_tensor *changed_value(cj_ctx *c)
+{
+    cj_tensor *x = cj_require_grad(F(2)), *w = F(2), *y = cj_sum(cj_mul(x, w));
+    cj_assign_(w, cj_scalar(c, 3));
+    return grad_of(y, x);
+}
+static cj_tensor *changed_by_add(cj_ctx *c)
+{
+    cj_tensor *x = cj_require_grad(F(2)), *w = F(2, 2), *y = cj_sum(cj_mul(x, cj_select(w, 0, 1)));
+    cj_add_(cj_select(w, 0, 0), F(2), 1); /* another view of the same storage */
+    return grad_of(y, x);
+}
+static cj_tensor *changed_output(cj_ctx *c)
+{
+    cj_tensor *x = cj_require_grad(F(2)), *h = cj_exp(x), *y = cj_sum(h);
+    cj_add_(cj_detach(h), F(2), 1);
+    return grad_of(y, x);
+}
+static bool infer_same(cj_ctx *c, const void *payload, cj_tensor *const *in, cj_shape *shape, cj_dtype *dtype)
+{
+    (void)c, (void)payload;
+    *shape = cj_shape_of(in[0]);
+    *dtype = cj_dtype_of(in[0]);
+    return true;
+}
+static bool run_zero(cj_ctx *c, const void *payload, const void *const *in, cj_tensor *const *shapes, void *out)
+{
+    (void)c, (void)payload, (void)in;
+    memset(out, 0, (size_t)cj_numel(shapes[0]) * cj_dtype_size(cj_dtype_of(shapes[0])));
+    return true;
+}
+static cj_tensor *grad_of_opaque(cj_ctx *c)
+{
+    cj_tensor *x = cj_require_grad(F(2));
+    return grad_of(cj_sum(cj_custom(c, &(cj_custom_op){ .name = "opaque", .nin = 1, .infer = infer_same, .run = run_zero }, &x)), x);
+}
+static cj_tensor *deep_jvp(cj_ctx *c, void *user, cj_tensor *const *in, int n)
+{
+    (void)user;
+    return cj_ok(c) ? cj_jvp(c, deep_jvp, NULL, in, CJ_TENSORS(cj_ones_like(in[0])), n).value : c->poison;
+}
+static cj_tensor *scope_order(cj_ctx *c)
+{
+    cj_scope a = cj_scope_open(c), b = cj_scope_open(c);
+    cj_scope_close(a);
+    cj_scope_close(b);
+    cj_scope_close(a);
+    return c->poison;
+}
+static cj_tensor *scope_depth(cj_ctx *c)
+{
+    cj_scope s[CJ_MAX_SCOPES];
+    int n = 0;
+    while (cj_ok(c)) s[n++] = cj_scope_open(c);
+    while (n--) cj_scope_close(s[n]);
+    return c->poison;
+}
+static cj_tensor *forgets_scope(cj_ctx *c, void *user, cj_tensor *const *in, int n)
+{
+    (void)user, (void)n;
+    cj_scope_open(c);
+    return cj_neg(in[0]);
+}
+static cj_tensor *scope_left_open(cj_ctx *c)
+{
+    cj_tensor *x = cj_require_grad(F(2));
+    return cj_checkpoint(c, forgets_scope, NULL, &x, 1);
+}
+
+#define X(name, code, says, ...)                                                                                                           \
+    static cj_tensor *bad_##name(cj_ctx *c) { return __VA_ARGS__; }
+ROWS(X)
+#undef X
+
+static const struct row {
+    const char *name;
+    cj_code code;
+    const char *says;
+    cj_tensor *(*call)(cj_ctx *c);
+} rows[] = {
+#define X(name, code, says, ...) { #name, code, says, bad_##name },
+    ROWS(X)
+#undef X
+};
+
+/* One sentence: no line break, no full stop inside except in names and numbers, and it ends with the caller's place. */
+static void assert_sentence(const cj_ctx *c, const char *name)
+{
+    const char *m = cj_message(c);
+    if (strchr(m, '\n') || strlen(m) > 300 || strstr(m, ". ")) fail_msg("%s: \"%s\" is not one sentence", name, m);
+    if (!strstr(m, "(test_errors.c:")) fail_msg("%s: \"%s\" does not say where", name, m);
+    if (m[strlen(m) - 1] != ')') fail_msg("%s: \"%s\" does not end with the place", name, m);
+}
+
+static void assert_works(cj_ctx *c)
+{
+    cj_scope s = cj_scope_open(c);
+    cj_tensor *x = cj_require_grad(cj_full(c, 3, CJ_SHAPE(2, 2), CJ_F32)), *g;
+    assert_true(cj_grad(cj_sum(cj_matmul(x, x)), &x, 1, &g));
+    assert_true(cj_item(cj_sum(g)) == 48);
+    cj_scope_close(s);
+    assert_ok(c);
+}
+
+static void run_row(cj_ctx *c, const struct row *r)
+{
+    cj_memory before = cj_memory_stats(c);
+    cj_scope s = cj_scope_open(c);
+    cj_tensor *y = r->call(c);
+    if (cj_error(c) != r->code || !strstr(cj_message(c), r->says))
+        fail_msg("%s: %s \"%s\", expected %s \"%s\"", r->name, cj_code_name(cj_error(c)), cj_message(c), cj_code_name(r->code), r->says);
+    assert_sentence(c, r->name);
+    assert_true(cj_is_poison(y));
+    /* the first error stays, and nothing is computed or written while it does */
+    char first[CJ_MAX_MESSAGE];
+    snprintf(first, sizeof first, "%s", cj_message(c));
+    assert_true(cj_is_poison(cj_add(y, y)));
+    assert_true(cj_is_poison(cj_zeros(c, CJ_SHAPE(2), CJ_F32)));
+    cj_fail(c, CJ_EFILE, "a second error");
+    assert_string_equal(cj_message(c), first);
+    /* poison shows nothing */
+    assert_true(isnan(cj_item(y)));
+    assert_int_equal(cj_numel(y), 0);
+    assert_int_equal(cj_size(y, 0), 0);
+    assert_null(cj_data(y));
+    cj_clear(c);
+    assert_ok(c);
+    assert_true(cj_is_poison(cj_neg(y ? y : c->poison)));
+    assert_error(c, CJ_ESTALE, "neg: argument 1 is the result of an earlier error that was cleared");
+    cj_clear(c);
+    cj_scope_close(s);
+    if (kept) cj_release(kept);
+    kept = NULL;
+    cj_memory after = cj_memory_stats(c);
+    if (after.tensors != before.tensors) fail_msg("%s: %d headers leaked", r->name, (int)(after.tensors - before.tensors));
+    assert_int_equal(c->depth, 1);
+    assert_int_equal(c->tape_n, 0);
+    assert_int_equal(c->fwd_limit, 0);
+    assert_true(c->grad_enabled);
+    assert_works(c);
+}
+
+static void table(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) { /* each alone, with an allocator that sees every leak */
+        counter k = { 0 };
+        cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .alloc = counting_alloc, .alloc_user = &k });
+        run_row(c, &rows[i]);
+        cj_ctx_free(c);
+        if (k.allocs != k.frees || k.bytes) fail_msg("%s: %ld of %ld blocks leaked", rows[i].name, k.allocs - k.frees, (long)k.allocs);
+    }
+}
+
+/* All one after the other in one context: no error leaves anything behind that the next one stumbles over. */
+static void table_in_one_context(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    for (int turn = 0; turn < 2; turn++)
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) run_row(c, &rows[i]);
+    assert_int_equal(cj_memory_stats(c).tensors, 0);
+    cj_ctx_free(c);
+}
+
+/* ---- codes and NULL --------------------------------------------------------------------------------------------------------------------------- */
+
+static void codes_have_names(void **state)
+{
+    (void)state;
+    bool seen[CJ_CODES] = { 0 };
+    for (int i = 0; i < CJ_CODES; i++) assert_true(strncmp(cj_code_name((cj_code)i), i ? "CJ_E" : "CJ_OK", i ? 4 : 5) == 0);
+    assert_string_equal(cj_code_name((cj_code)99), "unknown");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) seen[rows[i].code] = true;
+    /* in tests of their own: ESTALE, ECONTEXT, ECANCELLED and ECAPTURE */
+    seen[CJ_OK] = seen[CJ_ESTALE] = seen[CJ_ECONTEXT] = seen[CJ_ECANCELLED] = seen[CJ_ECAPTURE] = true;
+    for (int i = 0; i < CJ_CODES; i++)
+        if (!seen[i]) fail_msg("nothing raises %s here", cj_code_name((cj_code)i));
+}
+
+static void null_everywhere(void **state)
+{
+    (void)state;
+    cj_tensor *out[2] = { 0 };
+    assert_false(cj_ok(NULL));
+    assert_int_equal(cj_error(NULL), CJ_EMEMORY);
+    assert_string_equal(cj_message(NULL), "no context");
+    cj_clear(NULL);
+    cj_cancel(NULL);
+    cj_ctx_free(NULL);
+    cj_seed(NULL, 1);
+    cj_rng_set(NULL, cj_rng_get(NULL));
+    cj_memory_reset_peak(NULL);
+    cj_memory_trim(NULL);
+    cj_enter(NULL, "a");
+    cj_leave(NULL);
+    cj_scope_close(cj_scope_open(NULL));
+    cj_release(NULL);
+    cj_leaf_zero_grad(NULL);
+    cj_zero_grad(NULL);
+    cj_optim_set_lr(NULL, 1);
+    cj_optim_free(NULL);
+    cj_plan_free(NULL);
+    cj_module_train(NULL, true);
+    assert_string_equal(cj_ctx_device(NULL), "");
+    assert_string_equal(cj_ctx_isa(NULL), "");
+    assert_int_equal(cj_ctx_threads(NULL), 0);
+    assert_int_equal(cj_memory_stats(NULL).live, 0);
+    assert_null(cj_scope_return((cj_scope){ 0 }, NULL));
+    assert_null(cj_keep(NULL));
+    assert_null(cj_tensor_ctx(NULL));
+    assert_true(cj_is_poison(NULL));
+    assert_int_equal(cj_ndim(NULL) + cj_size(NULL, 0) + cj_stride(NULL, 0) + cj_numel(NULL) + cj_shape_of(NULL).ndim, 0);
+    assert_int_equal(cj_dtype_of(NULL), CJ_DEFAULT_DTYPE);
+    assert_int_equal(cj_promote(NULL, NULL), CJ_DEFAULT_DTYPE);
+    assert_false(cj_is_contiguous(NULL) || cj_on_device(NULL) || cj_requires_grad(NULL));
+    assert_null(cj_data(NULL));
+    assert_true(isnan(cj_item(NULL)) && isnan(cj_at(NULL, NULL)));
+    assert_false(cj_to_f32(NULL, NULL, 0) || cj_to_f64(NULL, NULL, 0) || cj_to_i64(NULL, NULL, 0));
+    assert_null(cj_from_f32(NULL, NULL, CJ_SCALAR));
+    assert_null(cj_fail(NULL, CJ_EVALUE, "x"));
+    assert_null(cj_full(NULL, 0, CJ_SCALAR, CJ_F32));
+    assert_null(cj_scalar(NULL, 0));
+    assert_null(cj_arange(NULL, 0, 1, 1, CJ_F32));
+    assert_null(cj_eye(NULL, 1, CJ_F32));
+    assert_null(cj_zeros_like(NULL));
+    assert_null(cj_rand(NULL, CJ_SCALAR));
+    assert_null(cj_uniform(NULL, 0, 1, CJ_SCALAR));
+    assert_null(cj_normal(NULL, 0, 1, CJ_SCALAR));
+    assert_null(cj_randint(NULL, 0, 1, CJ_SCALAR));
+    assert_null(cj_bernoulli(NULL, 0, CJ_SCALAR));
+    assert_null(cj_exponential(NULL, 1, CJ_SCALAR));
+    assert_null(cj_add(NULL, NULL));
+    assert_null(cj_where(NULL, NULL, NULL));
+    assert_null(cj_clamp(NULL, 0, 1));
+    assert_null(cj_masked_fill(NULL, NULL, 0));
+    assert_null(cj_cast(NULL, CJ_F32));
+    assert_null(cj_gelu(NULL));
+    assert_null(cj_sum(NULL));
+    assert_null(cj_mean(NULL));
+    assert_null(cj_prod(NULL));
+    assert_null(cj_argmax(NULL));
+    assert_null(cj_var(NULL));
+    assert_null(cj_logsumexp(NULL));
+    assert_null(cj_reshape(NULL, CJ_SCALAR));
+    assert_null(cj_flatten(NULL, 0));
+    assert_null(cj_t(NULL));
+    assert_null(cj_permute(NULL, CJ_AXIS(0)));
+    assert_null(cj_expand(NULL, CJ_SCALAR));
+    assert_null(cj_squeeze(NULL, 0));
+    assert_null(cj_unsqueeze(NULL, 0));
+    assert_null(cj_slice(NULL, 0, 0, 0, 1));
+    assert_null(cj_select(NULL, 0, 0));
+    assert_null(cj_diagonal(NULL, 0, 0, 1));
+    assert_null(cj_unfold(NULL, 0, 1, 1));
+    assert_null(cj_contiguous(NULL));
+    assert_null(cj_clone(NULL));
+    assert_null(cj_cat(NULL, 0, 0));
+    assert_null(cj_cat(NULL, 2, 0));
+    assert_null(cj_cat((cj_tensor *[]){ NULL, NULL }, 2, 0));
+    assert_null(cj_stack(NULL, 2, 0));
+    assert_null(cj_stack((cj_tensor *[]){ NULL, NULL }, 2, 0));
+    assert_null(cj_to(NULL, "cpu"));
+    assert_null(cj_tril(NULL, 0));
+    assert_null(cj_index_select(NULL, 0, NULL));
+    assert_null(cj_index_add(NULL, 0, NULL, NULL));
+    assert_null(cj_gather(NULL, 0, NULL));
+    assert_null(cj_scatter_add(NULL, 0, NULL, NULL));
+    assert_null(cj_embedding(NULL, NULL));
+    assert_null(cj_one_hot(NULL, 2));
+    assert_null(cj_nonzero(NULL));
+    assert_null(cj_matmul(NULL, NULL));
+    assert_null(cj_dot(NULL, NULL));
+    assert_null(cj_outer(NULL, NULL));
+    assert_null(cj_linear_op(NULL, NULL, NULL));
+    assert_null(cj_softmax(NULL, 0));
+    assert_null(cj_layer_norm(NULL, NULL, NULL, 0));
+    assert_null(cj_dropout(NULL));
+    assert_null(cj_cross_entropy(NULL, NULL));
+    assert_null(cj_nll_loss(NULL, NULL));
+    assert_null(cj_mse_loss(NULL, NULL));
+    assert_null(cj_l1_loss(NULL, NULL));
+    assert_null(cj_bce_loss(NULL, NULL));
+    assert_null(cj_bce_with_logits(NULL, NULL));
+    assert_null(cj_attention(NULL, NULL, NULL));
+    assert_null(cj_assign_(NULL, NULL));
+    assert_null(cj_add_(NULL, NULL, 1));
+    assert_null(cj_write_slice_(NULL, 0, NULL, NULL));
+    assert_null(cj_require_grad(NULL));
+    assert_null(cj_detach(NULL));
+    assert_false(cj_no_grad(NULL) || cj_grad_mode(NULL, true) || cj_grad_enabled(NULL));
+    assert_false(cj_grad(NULL, NULL, 0, NULL) || cj_grad(NULL, out, 1, out) || cj_backward(NULL));
+    assert_null(cj_leaf_grad(NULL));
+    assert_null(cj_vjp(NULL, NULL, NULL, NULL, 0, NULL, NULL));
+    assert_null(cj_jvp(NULL, NULL, NULL, NULL, NULL, 0).value);
+    assert_null(cj_hvp(NULL, NULL, NULL, NULL, NULL, 0, NULL));
+    assert_null(cj_jacobian(NULL, NULL, NULL, NULL));
+    assert_null(cj_hessian(NULL, NULL, NULL, NULL));
+    assert_false(cj_per_example_grad(NULL, NULL, NULL, NULL, 0, NULL, 0, NULL));
+    assert_null(cj_checkpoint(NULL, NULL, NULL, NULL, 0));
+    assert_false(cj_gradcheck(NULL, NULL, NULL, NULL, 1).ok);
+    assert_null(cj_custom(NULL, NULL, NULL));
+    assert_null(cj_capture(NULL, NULL, NULL, NULL, 0, NULL));
+    assert_false(cj_replay(NULL, NULL, NULL));
+    assert_false(cj_plan_statistics(NULL).compiled);
+    assert_false(cj_plan_print(NULL, stdout));
+    assert_null(cj_param(NULL));
+    assert_int_equal(cj_params_count(NULL) + cj_params_numel(NULL), 0);
+    assert_null(cj_params_at(NULL, 0));
+    assert_string_equal(cj_params_name(NULL, 0), "");
+    assert_null(cj_params_find(NULL, NULL));
+    assert_false(cj_params_flatten(NULL));
+    assert_null(cj_params_flat(NULL, CJ_F32));
+    assert_null(cj_module_new(NULL, NULL, 0));
+    assert_null(cj_module_self(NULL));
+    assert_null(cj_module_ctx(NULL));
+    assert_string_equal(cj_module_type_name(NULL), "");
+    assert_null(cj_module_add(NULL, NULL, NULL));
+    assert_null(cj_module_param(NULL, NULL, NULL));
+    assert_null(cj_module_buffer(NULL, NULL, NULL));
+    assert_int_equal(cj_module_children(NULL), 0);
+    assert_null(cj_module_child(NULL, 0));
+    assert_string_equal(cj_module_child_name(NULL, 0), "");
+    assert_null(cj_module_params(NULL));
+    assert_int_equal(cj_module_state(NULL, NULL, NULL), 0);
+    assert_false(cj_module_training(NULL));
+    assert_null(cj_forward(NULL, NULL));
+    assert_null(cj_linear(NULL, 1, 1));
+    assert_null(cj_embedding_layer(NULL, 1, 1));
+    assert_null(cj_layer_norm_layer(NULL, 1));
+    assert_null(cj_dropout_layer(NULL, 0));
+    assert_null(cj_relu_layer(NULL));
+    assert_null((cj_sequential)(NULL, NULL));
+    assert_null(cj_sgd(NULL));
+    assert_null(cj_adam(NULL));
+    assert_null(cj_adamw(NULL));
+    assert_false(cj_minimise(NULL, NULL) || cj_accumulate(NULL, NULL, 1) || cj_step(NULL));
+    assert_true(isnan(cj_optim_lr(NULL)));
+    assert_int_equal(cj_optim_steps(NULL), 0);
+    assert_null(cj_optim_params(NULL));
+    assert_int_equal(cj_optim_state(NULL, NULL, NULL), 0);
+    assert_false(cj_profile_start(NULL) || cj_profile_trace(NULL, NULL));
+    assert_int_equal(cj_profile_stop(NULL, NULL, 0), 0);
+}
+
+/* A NULL among good arguments is an error of the context, not a crash. */
+static void null_among_good(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    cj_tensor *x = cj_require_grad(F(2)), *null = NULL, *out[1];
+    cj_module *net = cj_sequential(c, cj_linear(c, 2, 2));
+    cj_optim *opt = cj_sgd(cj_module_params(net));
+    assert_ok(c);
+#define BAD(...)                                                                                                                           \
+    do {                                                                                                                                   \
+        (void)(__VA_ARGS__);                                                                                                                 \
+        if (cj_ok(c)) fail_msg("%s: no error", #__VA_ARGS__);                                                                               \
+        assert_sentence(c, #__VA_ARGS__);                                                                                                    \
+        cj_clear(c);                                                                                                                         \
+    } while (0)
+    BAD(cj_grad(cj_sum(x), &null, 1, out));
+    BAD(cj_grad(cj_sum(x), NULL, 1, out));
+    BAD(cj_grad(cj_sum(x), &x, 1, NULL));
+    BAD(cj_vjp(c, identity, NULL, &null, 1, NULL, out));
+    BAD(cj_vjp(c, identity, NULL, NULL, 1, NULL, out));
+    BAD(cj_jvp(c, identity, NULL, &null, &x, 1));
+    BAD(cj_hvp(c, squares, NULL, &null, &x, 1, out));
+    BAD(cj_jacobian(c, identity, NULL, NULL));
+    BAD(cj_hessian(c, identity, NULL, NULL));
+    BAD(cj_per_example_grad(c, squares, NULL, &x, 1, &null, 1, out));
+    BAD(cj_checkpoint(c, identity, NULL, &null, 1));
+    BAD(cj_checkpoint(c, identity, NULL, NULL, 1));
+    BAD(cj_gradcheck(c, identity, NULL, &null, 1));
+    BAD(cj_custom(c, &(cj_custom_op){ .name = "zero", .nin = 1, .infer = infer_same, .run = run_zero }, &null));
+    BAD(cj_custom(c, &(cj_custom_op){ .name = "zero", .nin = 1, .infer = infer_same, .run = run_zero }, NULL));
+    BAD(cj_capture(c, rig_captured, NULL, &null, 1, NULL));
+    BAD(cj_capture(c, rig_captured, NULL, NULL, 1, NULL));
+    BAD(cj_capture(c, NULL, NULL, NULL, 0, NULL));
+    BAD(cj_forward(net, NULL));
+    BAD(cj_minimise(opt, NULL));
+    BAD(cj_accumulate(opt, NULL, 1));
+    BAD(cj_module_add(net, "a", NULL));
+    BAD(cj_module_add(net, NULL, net));
+    BAD(cj_module_param(net, NULL, x));
+    BAD(cj_module_param(net, "w", NULL));
+    BAD(cj_module_new(c, NULL, 0));
+    BAD(cj_cat(NULL, 1, 0), cj_cat(CJ_TENSORS(NULL, x), 2, 0));
+    cj_enter(c, NULL);
+    BAD(cj_add(x, NULL));
+    cj_leave(c);
+    assert_null(cj_params_find(cj_module_params(net), NULL));
+    assert_works(c);
+    cj_ctx_free(c);
+}
+
+/* ---- tensors at the wrong place ------------------------------------------------------------------------------------------------------------------ */
+
+static void used_after_scope(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .debug = true });
+    cj_scope s = cj_scope_open(c);
+    cj_tensor *x = F(2), *view = cj_slice(x, 0, 0, 1, 1);
+    cj_scope_close(s);
+    int closed = __LINE__ - 1;
+    char where[64];
+    snprintf(where, sizeof where, "used after its scope was closed at test_errors.c:%d", closed);
+    struct {
+        cj_tensor *t;
+        const char *op;
+    } cases[] = { { x, "neg: argument 1" }, { view, "neg: argument 1" } };
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(cj_is_poison(cj_neg(cases[i].t)));
+        assert_error(c, CJ_ESTALE, where);
+        assert_says(c, cases[i].op);
+        cj_clear(c);
+        assert_int_equal(cj_numel(cases[i].t), 0);
+        assert_null(cj_data(cases[i].t));
+        assert_true(isnan(cj_item(cases[i].t)));
+        assert_error(c, CJ_ESTALE, where);
+        cj_clear(c);
+    }
+    cj_tensor *k = cj_keep(F(2));
+    cj_release(k);
+    assert_true(cj_is_poison(cj_neg(k)));
+    assert_error(c, CJ_ESTALE, "used after its scope was closed at test_errors.c:");
+    cj_clear(c);
+    /* the result of a scope lives on, a module's inner values do not */
+    s = cj_scope_open(c);
+    cj_tensor *y = cj_scope_return(s, cj_add_scalar(F(2), 1));
+    assert_true(cj_item(cj_sum(y)) == 2);
+    cj_scope t = cj_scope_open(c);
+    cj_tensor *inner = F(2);
+    cj_scope_close(t);
+    assert_true(cj_is_poison(cj_scope_return(cj_scope_open(c), inner)));
+    assert_error(c, CJ_ESTALE, "cj_scope_return: argument 1 is used after its scope was closed");
+    cj_clear(c);
+    assert_int_equal(c->depth, 1);
+    assert_works(c);
+    cj_ctx_free(c);
+}
+
+static void two_contexts(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 }), *d = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    cj_tensor *x = F(2), *y = cj_zeros(d, CJ_SHAPE(2), CJ_F32), *g;
+    cj_module *net = cj_linear(c, 2, 2), *foreign = cj_linear(d, 2, 2);
+    cj_optim *opt = cj_sgd(cj_module_params(net));
+#define FOREIGN(says, ...)                                                                                                                 \
+    do {                                                                                                                                   \
+        (void)(__VA_ARGS__);                                                                                                                 \
+        assert_error(c, CJ_ECONTEXT, says);                                                                                                  \
+        assert_sentence(c, says);                                                                                                            \
+        cj_clear(c);                                                                                                                         \
+        cj_clear(d);                                                                                                                         \
+    } while (0)
+    FOREIGN("add: argument 2 belongs to another context", cj_add(x, y));
+    FOREIGN("matmul: argument 2 belongs to another context", cj_matmul(x, y));
+    FOREIGN("cat: argument 2 belongs to another context", cj_cat(CJ_TENSORS(x, y), 2, 0));
+    FOREIGN("assign_: argument 2 belongs to another context", cj_assign_(x, y));
+    FOREIGN("mse_loss: argument 2 belongs to another context", cj_mse_loss(x, y));
+    FOREIGN("belongs to another context", cj_forward(net, y));
+    FOREIGN("belongs to another context", cj_grad(cj_sum(cj_require_grad(x)), &y, 1, &g));
+    FOREIGN("belongs to another context", cj_jvp(c, identity, NULL, &x, &y, 1));
+    FOREIGN("belongs to another context", cj_checkpoint(c, identity, NULL, &y, 1));
+    FOREIGN("belongs to another context", cj_capture(c, rig_captured, NULL, &y, 1, NULL));
+    FOREIGN("belongs to another context", cj_module_add(cj_sequential(c, net), "other", foreign));
+    FOREIGN("belongs to another context", cj_module_param(net, "other", cj_param(y)));
+    FOREIGN("belongs to another context", cj_scope_return(cj_scope_open(c), y));
+    FOREIGN("belongs to another context", cj_minimise(opt, cj_sum(cj_require_grad(y))));
+    FOREIGN("belongs to another context", cj_custom(c, &(cj_custom_op){ .name = "zero", .nin = 1, .infer = infer_same, .run = run_zero }, &y));
+    assert_works(c);
+    assert_works(d);
+    cj_ctx_free(d);
+    cj_ctx_free(c);
+}
+
+/* Devices: this machine may have none, so a make-believe one with plain memory and no kernels stands in. */
+static void *fake_alloc(void *state, size_t n) { return (void)state, malloc(n); }
+static void fake_free(void *state, void *p) { (void)state, free(p); }
+static bool fake_copy(void *state, void *to, const void *from, size_t n) { return (void)state, memcpy(to, from, n), true; }
+static const char *(*fake_find(const char *op))(void *, const cj_call *) { return (void)op, NULL; }
+static void fake_close(void *state) { (void)state; }
+
+static void devices(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "tpu", "cuda:99", "cpu:1" };
+    for (size_t i = 0; i < 3; i++) {
+        cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .device = bad[i] });
+        assert_non_null(c);
+        assert_error(c, CJ_EDEVICE, bad[i]);
+        cj_clear(c);
+        assert_works(c); /* on the host */
+        cj_ctx_free(c);
+    }
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .isa = "mmx" });
+    assert_error(c, CJ_EDEVICE, "isa 'mmx' is unknown");
+    cj_clear(c);
+    assert_works(c);
+
+    cj_backend fake = { .size = sizeof fake, .name = "fake", .alloc = fake_alloc, .free = fake_free, .to_device = fake_copy, .to_host = fake_copy,
+                        .copy = fake_copy, .find = fake_find, .close = fake_close };
+    cj_tensor *host = F(2);
+    c->backend = &fake;
+    cj_tensor *device = cj_to(host, "cuda");
+    assert_true(cj_on_device(device));
+    assert_null(cj_data(device));
+    assert_true(cj_is_poison(cj_add(host, device)));
+    assert_error(c, CJ_EDEVICE, "add: argument 1 is on the host, argument 2 on the device; move one with cj_to");
+    cj_clear(c);
+    assert_true(cj_is_poison(cj_neg(device)));
+    assert_error(c, CJ_EDEVICE, "neg: no fake kernel for this operator");
+    cj_clear(c);
+    assert_true(cj_is_poison(cj_custom(c, &(cj_custom_op){ .name = "zero", .nin = 1, .infer = infer_same, .run = run_zero }, &device)));
+    assert_error(c, CJ_EDEVICE, "zero: argument 1 is on the device");
+    cj_clear(c);
+    uint64_t copies = cj_memory_stats(c).host_copies;
+    assert_true(cj_item(cj_sum(cj_to(device, "cpu"))) == 0);
+    assert_int_equal(cj_memory_stats(c).host_copies, copies + 1);
+    assert_true(isfinite(cj_at(device, (int64_t[]){ 1 })));
+    assert_int_equal(cj_memory_stats(c).host_copies, copies + 2);
+    cj_release(NULL);
+    cj__tape_drop(c, 0);
+    for (cj_tensor *t = c->scope[0].head; t; t = t->next) assert_ptr_equal(t->ctx, c);
+    /* the device tensors go before the device does */
+    cj_scope_frame *base = &c->scope[0];
+    while (base->head) {
+        cj_tensor *t = base->head;
+        base->head = t->next;
+        cj__tensor_release(t, true);
+    }
+    c->backend = NULL;
+    cj_ctx_free(c);
+}
+
+/* ---- empty tensors: what works does ---------------------------------------------------------------------------------------------------------------- */
+
+static void empty_works(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    cj_tensor *e = F(0, 3), *g;
+    assert_int_equal(cj_numel(cj_add(e, F(1, 3))), 0);
+    assert_true(cj_item(cj_sum(e)) == 0);
+    assert_true(cj_item(cj_prod(e)) == 1);
+    assert_true(isnan(cj_item(cj_mean(e))));
+    assert_true(cj_item(cj_all(e)) == 1 && cj_item(cj_any(e)) == 0);
+    assert_int_equal(cj_size(cj_max(e, .axes = CJ_AXIS(1)), 0), 0);
+    cj_tensor *product = cj_matmul(F(2, 0), F(0, 3));
+    assert_int_equal(cj_numel(product), 6);
+    assert_true(cj_item(cj_sum(product)) == 0);
+    assert_int_equal(cj_numel(cj_matmul(F(0, 2), F(2, 3))), 0);
+    assert_int_equal(cj_size(cj_softmax(e, -1), 1), 3);
+    assert_int_equal(cj_numel(cj_softmax(F(3, 0), -1)), 0);
+    assert_int_equal(cj_size(cj_layer_norm(e, NULL, NULL, 0), 0), 0);
+    assert_int_equal(cj_size(cj_linear_op(e, F(4, 3), F(4)), 1), 4);
+    assert_int_equal(cj_numel(cj_index_select(F(3, 2), 0, I(0))), 0);
+    assert_int_equal(cj_numel(cj_gather(F(3, 2), 0, I(0, 2))), 0);
+    assert_int_equal(cj_size(cj_nonzero(F(4)), 0), 0);
+    assert_int_equal(cj_numel(cj_cat(CJ_TENSORS(e, F(2, 3)), 2, 0)), 6);
+    assert_int_equal(cj_numel(cj_slice(F(4), 0, 3, 1, 1)), 0);
+    assert_int_equal(cj_numel(cj_arange(c, 0, 0, 1, CJ_F32)), 0);
+    assert_int_equal(cj_numel(cj_eye(c, 0, CJ_F32)), 0);
+    assert_int_equal(cj_numel(cj_reshape(e, CJ_SHAPE(3, 0, 5))), 0);
+    assert_int_equal(cj_numel(cj_randn(c, CJ_SHAPE(0, 2))), 0);
+    assert_int_equal(cj_numel(cj_cast(e, CJ_I64)), 0);
+    assert_int_equal(cj_numel(cj_tril(F(0, 0), 0)), 0);
+    assert_true(isnan(cj_item(cj_cross_entropy(F(0, 3), I(0)))));
+    assert_int_equal(cj_numel(cj_from_f32(c, NULL, CJ_SHAPE(0))), 0);
+    cj_tensor *w = cj_require_grad(F(4, 3));
+    assert_true(cj_grad(cj_sum(cj_linear_op(e, w, NULL)), &w, 1, &g));
+    assert_int_equal(cj_numel(g), 12);
+    assert_true(cj_item(cj_sum(cj_abs(g))) == 0);
+    char text[64];
+    cj_format(e, text, sizeof text);
+    assert_string_equal(text, "tensor([], size=(0, 3))");
+    assert_ok(c);
+    /* extreme but legal slices */
+    assert_int_equal(cj_numel(cj_slice(F(4), 0, INT64_MIN, CJ_END, 1)), 4);
+    assert_int_equal(cj_numel(cj_slice(F(4), 0, INT64_MIN, INT64_MIN, 1)), 0);
+    assert_int_equal(cj_numel(cj_slice(F(4), 0, 0, CJ_END, INT64_MAX)), 1);
+    assert_int_equal(cj_numel(cj_slice(F(4), 0, CJ_END, CJ_END, INT64_MIN)), 1);
+    assert_int_equal(cj_numel(cj_slice(F(4), 0, CJ_END, CJ_END, -1)), 4);
+    assert_int_equal(cj_numel(cj_diagonal(F(4, 4), INT64_MAX, 0, 1)), 0);
+    assert_int_equal(cj_numel(cj_diagonal(F(4, 4), INT64_MIN, 0, 1)), 0);
+    assert_int_equal(cj_numel(cj_tril(F(4, 4), INT64_MAX)), 16);
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
+/* ---- the message ------------------------------------------------------------------------------------------------------------------------------------ */
+
+static void message_has_path_and_line(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    cj_module *net = cj_sequential(c, cj_linear(c, 4, 8), cj_relu_layer(c), cj_sequential(c, cj_relu_layer(c), cj_linear(c, 7, 2)));
+    cj_tensor *y = cj_forward(net, F(5, 4));
+    int line = __LINE__ - 1;
+    char expected[160];
+    snprintf(expected, sizeof expected, "linear: input [5, 8] does not fit weight [2, 7], in 2.1 (test_errors.c:%d)", line);
+    assert_true(cj_is_poison(y));
+    assert_int_equal(cj_error(c), CJ_ESHAPE);
+    assert_string_equal(cj_message(c), expected);
+    cj_clear(c);
+    assert_string_equal(c->path, "");
+    cj_enter(c, "encoder");
+    cj_enter(c, "attn");
+    cj_matmul(F(2, 3), F(2, 3));
+    assert_says(c, ", in encoder.attn (");
+    cj_clear(c);
+    cj_leave(c);
+    cj_matmul(F(2, 3), F(2, 3));
+    assert_says(c, ", in encoder (");
+    cj_leave(c);
+    cj_leave(c); /* one too many does no harm */
+    cj_clear(c);
+    for (int i = 0; i < 100; i++) cj_enter(c, "deeper"); /* names are cut, never the memory */
+    cj_matmul(F(2, 3), F(2, 3));
+    assert_int_equal(cj_error(c), CJ_ESHAPE);
+    cj_clear(c);
+    for (int i = 0; i < 99; i++) cj_leave(c);
+    cj_matmul(F(2, 3), F(2, 3));
+    assert_says(c, ", in deeper (");
+    cj_clear(c);
+    cj_leave(c);
+    assert_string_equal(c->path, "");
+    char longest[2000];
+    memset(longest, 'x', sizeof longest);
+    longest[sizeof longest - 1] = 0;
+    cj_fail(c, CJ_EVALUE, "%s", longest);
+    assert_true(strlen(cj_message(c)) < CJ_MAX_MESSAGE);
+    cj_ctx_free(c);
+}
+
+/* ---- a failed step changes nothing ------------------------------------------------------------------------------------------------------------------- */
+
+/* Recorder in the profiler's place: calls cj_cancel when the k-th kernel is about to run. */
+static long kernels_seen, cancel_at;
+static bool cancelling_record(cj_ctx *c, cj_call *call)
+{
+    if (!call && ++kernels_seen == cancel_at) cj_cancel(c);
+    return true;
+}
+static void watch(cj_ctx *c, long at)
+{
+    kernels_seen = 0;
+    cancel_at = at;
+    c->recorder[CJ_REC_PROFILE].record = cancelling_record;
+    c->active |= 1u << CJ_REC_PROFILE;
+}
+static void unwatch(cj_ctx *c) { c->active &= (uint8_t)~(1u << CJ_REC_PROFILE); }
+
+/* Two rigs with the same seed: r is disturbed, the other one not; after a clear r goes on as if nothing had happened. */
+static void assert_unchanged(rig *r, const snapshot *before, long at)
+{
+    snapshot now = snapshot_of(r);
+    if (!snapshot_same(before, &now)) fail_msg("a step that failed at %ld changed something", at);
+    snapshot_free(&now);
+}
+
+static void cancelled_at_any_operator(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 }), *d = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 });
+    rig r, undisturbed;
+    assert_true(rig_build(&r, c, 5) && rig_build(&undisturbed, d, 5));
+    long cancelled = 0;
+    for (long at = 1;; at++) {
+        snapshot before = snapshot_of(&r);
+        cj_memory memory = cj_memory_stats(c);
+        watch(c, at);
+        bool ok = rig_step(&r);
+        long seen = kernels_seen;
+        unwatch(c);
+        assert_int_equal(cj_memory_stats(c).tensors, memory.tensors);
+        if (ok) { /* the flag rose in the last kernel or never: the step is whole */
+            assert_true(seen <= at);
+            snapshot after = snapshot_of(&r);
+            assert_false(snapshot_same(&before, &after));
+            snapshot_free(&after);
+            snapshot_free(&before);
+            break;
+        }
+        assert_error(c, CJ_ECANCELLED, "cancelled");
+        assert_unchanged(&r, &before, at);
+        snapshot_free(&before);
+        cj_clear(c);
+        cj_rng_set(c, memory.live ? cj_rng_get(d) : cj_rng_get(d)); /* the draws of the step that was given up */
+        cancelled++;
+    }
+    assert_true(cancelled > 20);
+    cj_clear(c);
+    assert_true(rig_step(&undisturbed));
+    for (int i = 0; i < 3; i++) {
+        cj_rng_set(c, cj_rng_get(d));
+        assert_true(rig_step(&r) && rig_step(&undisturbed));
+    }
+    snapshot a = snapshot_of(&r), b = snapshot_of(&undisturbed);
+    assert_true(snapshot_same(&a, &b));
+    snapshot_free(&a);
+    snapshot_free(&b);
+    cj_ctx_free(c);
+    cj_ctx_free(d);
+}
+
+/* The same for gradients that are accumulated and for a compiled plan. */
+static bool accumulate_and_step(rig *r)
+{
+    cj_scope s = cj_scope_open(r->c);
+    bool ok = true;
+    for (int half = 0; half < 2 && ok; half++)
+        ok = cj_accumulate(r->opt, cj_cross_entropy(cj_forward(r->net, r->x), r->y), 0.5);
+    ok = ok && cj_step(r->opt);
+    cj_scope_close(s);
+    return ok;
+}
+
+static void cancelled_in_accumulate(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 });
+    rig r;
+    assert_true(rig_build(&r, c, 5));
+    for (long at = 1;; at++) {
+        snapshot before = snapshot_of(&r);
+        watch(c, at);
+        bool ok = accumulate_and_step(&r);
+        unwatch(c);
+        snapshot after = snapshot_of(&r);
+        bool same = snapshot_same(&before, &after);
+        snapshot_free(&before);
+        snapshot_free(&after);
+        if (ok) {
+            assert_false(same);
+            break;
+        }
+        assert_error(c, CJ_ECANCELLED, "cancelled");
+        assert_true(same);
+        /* gradients are whole: of every parameter, or of none */
+        cj_clear(c);
+        int with = 0, n = cj_params_count(cj_module_params(r.net));
+        for (int i = 0; i < n; i++) {
+            cj_tensor *g = cj_leaf_grad(cj_params_at(cj_module_params(r.net), i));
+            if (g) assert_true(isfinite(cj_item(cj_sum(g))));
+            with += g && cj_item(cj_sum(cj_abs(g))) > 0;
+        }
+        if (with != 0 && with != n) fail_msg("cancelled at %ld: %d of %d gradients", at, with, n);
+        cj_zero_grad(cj_module_params(r.net));
+        assert_ok(c);
+    }
+    cj_ctx_free(c);
+}
+
+static void cancelled_in_replay(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 });
+    rig r;
+    assert_true(rig_build(&r, c, 5));
+    cj_tensor *in[2] = { r.x, r.y }, *out[1];
+    cj_plan *p = cj_capture(c, rig_captured, &r, in, 2, NULL);
+    assert_true(cj_replay(p, in, NULL) && cj_replay(p, in, NULL));
+    assert_true(cj_plan_statistics(p).compiled);
+    int refused = 0;
+    for (long at = 1;; at++) {
+        snapshot before = snapshot_of(&r);
+        watch(c, at);
+        bool ok = cj_replay(p, in, out);
+        unwatch(c);
+        snapshot after = snapshot_of(&r);
+        bool same = snapshot_same(&before, &after) && memcmp(&before.rng, &after.rng, sizeof after.rng) == 0;
+        snapshot_free(&before);
+        snapshot_free(&after);
+        if (ok) {
+            assert_false(same);
+            break;
+        }
+        assert_true(cj_is_poison(out[0]));
+        assert_error(c, CJ_ECANCELLED, "cancelled");
+        assert_true(same);
+        cj_clear(c);
+        refused++;
+    }
+    assert_true(refused > 5);
+    cj_ctx_free(c);
+}
+
+static bool cancels(cj_ctx *c, const void *payload, const void *const *in, cj_tensor *const *shapes, void *out)
+{
+    cj_cancel(c);
+    return run_zero(c, payload, in, shapes, out);
+}
+
+static void cancel_is_seen_and_cleared(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    cj_tensor *x = F(2);
+    cj_cancel(c);
+    assert_false(cj_ok(c));
+    assert_int_equal(cj_error(c), CJ_ECANCELLED);
+    assert_string_equal(cj_message(c), "cancelled");
+    assert_true(cj_is_poison(cj_neg(x)));
+    assert_error(c, CJ_ECANCELLED, "cancelled");
+    cj_clear(c);
+    assert_true(cj_ok(c));
+    /* from inside an operator */
+    cj_tensor *y = cj_custom(c, &(cj_custom_op){ .name = "stop", .nin = 1, .infer = infer_same, .run = cancels }, &x);
+    assert_true(cj_is_poison(cj_add(y, y)));
+    assert_int_equal(cj_error(c), CJ_ECANCELLED);
+    cj_clear(c);
+    assert_works(c);
+    cj_ctx_free(c);
+}
+
+/* The cap is reached at every place of a step in turn: while building, in the forward pass, in the middle of the backward pass. */
+static void memory_cap(void **state)
+{
+    (void)state;
+    int built = 0, forward = 0, backward = 0, done = 0;
+    cj_ctx *d = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 });
+    rig undisturbed;
+    assert_true(rig_build(&undisturbed, d, 400) && rig_step(&undisturbed));
+    snapshot expected = snapshot_of(&undisturbed);
+    for (size_t cap = 16 << 10; done < 2; cap += 4 << 10) {
+        counter k = { 0 };
+        cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5, .memory_cap = cap, .alloc = counting_alloc, .alloc_user = &k });
+        if (!c) continue;
+        rig r;
+        if (!rig_build(&r, c, 400)) {
+            assert_error(c, CJ_EMEMORY, "memory cap reached");
+            built++;
+            cj_ctx_free(c);
+            assert_balanced(&k);
+            continue;
+        }
+        assert_true(cj_memory_stats(c).held <= cap);
+        snapshot before = snapshot_of(&r);
+        uint64_t tensors = cj_memory_stats(c).tensors;
+        cj_scope s = cj_scope_open(c);
+        cj_tensor *loss = cj_cross_entropy(cj_forward(r.net, r.x), r.y);
+        bool whole = cj_ok(c);
+        bool ok = cj_minimise(r.opt, loss);
+        if (!ok) {
+            assert_error(c, CJ_EMEMORY, "memory cap reached");
+            assert_says(c, "(test_errors.c:");
+            assert_true(isnan(cj_item(cj_neg(loss))) || whole);
+        }
+        cj_scope_close(s);
+        assert_int_equal(cj_memory_stats(c).tensors, tensors);
+        assert_true(cj_memory_stats(c).held <= cap && (size_t)k.bytes <= cap);
+        if (ok) {
+            snapshot after = snapshot_of(&r);
+            assert_true(snapshot_same(&expected, &after));
+            snapshot_free(&after);
+            done++;
+        } else {
+            assert_unchanged(&r, &before, (long)cap);
+            cj_clear(c);
+            cj_memory_trim(c);
+            if (cap - cj_memory_stats(c).held > 40 << 10) assert_works(c);
+            *(whole ? &backward : &forward) += 1;
+        }
+        snapshot_free(&before);
+        cj_ctx_free(c);
+        assert_balanced(&k);
+    }
+    assert_true(built > 2 && forward > 2);
+    assert_true(backward > 2);
+    snapshot_free(&expected);
+    cj_ctx_free(d);
+}
+
+/* After a clear the context goes on to the bit as one that was never disturbed. */
+static void clear_restores(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 }), *d = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 });
+    rig r, undisturbed;
+    assert_true(rig_build(&r, c, 5) && rig_build(&undisturbed, d, 5));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cj_rng_state rng = cj_rng_get(c);
+        cj_scope s = cj_scope_open(c);
+        rows[i].call(c);
+        snapshot before = snapshot_of(&r);
+        assert_false(rig_step(&r)); /* while an error is set nothing happens */
+        assert_unchanged(&r, &before, (long)i);
+        snapshot_free(&before);
+        cj_clear(c);
+        cj_scope_close(s);
+        if (kept) cj_release(kept);
+        kept = NULL;
+        cj_rng_set(c, rng);
+        assert_true(rig_step(&r) && rig_step(&undisturbed));
+    }
+    snapshot a = snapshot_of(&r), b = snapshot_of(&undisturbed);
+    assert_true(snapshot_same(&a, &b));
+    snapshot_free(&a);
+    snapshot_free(&b);
+    cj_ctx_free(c);
+    cj_ctx_free(d);
+}
+
+/* A changed constant under replay; the rest of the capture contract is in test_capture.c. */
+static double factor;
+static void scaled(cj_ctx *c, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)c, (void)user;
+    out[0] = cj_mul_scalar(in[0], factor);
+}
+static void changed_constant(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    cj_tensor *x = cj_ones(c, CJ_SHAPE(2), CJ_F32);
+    factor = 2;
+    cj_plan *p = cj_capture(c, scaled, NULL, &x, 1, NULL);
+    factor = 2.5;
+    assert_false(cj_replay(p, &x, NULL));
+    assert_error(c, CJ_ECAPTURE, "mul_scalar (test_errors.c:");
+    assert_says(c, "had the number 2 in the first run and 2.5 in the second; pass it as a 0-d tensor");
+    cj_clear(c);
+    assert_works(c);
+    factor = 2;
+    assert_true(cj_replay(p, &x, NULL) && cj_replay(p, &x, NULL));
+    cj_ctx_free(c);
+}
+
+/* Modules and optimisers: bad sizes, names and settings. */
+static void modules_and_optimisers(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    cj_module *net = cj_sequential(c, cj_linear(c, 2, 2)), *flat = cj_sequential(c, cj_relu_layer(c));
+    static const cj_module_type many = { "Many", NULL, NULL };
+    cj_module *no_forward = cj_module_new(c, &many, 0);
+    assert_ok(c);
+#define WRONG(code, says, ...)                                                                                                             \
+    do {                                                                                                                                   \
+        (void)(__VA_ARGS__);                                                                                                                 \
+        assert_error(c, code, says);                                                                                                         \
+        assert_sentence(c, says);                                                                                                            \
+        cj_clear(c);                                                                                                                         \
+    } while (0)
+    WRONG(CJ_EVALUE, "linear: sizes 0 -> 2", cj_linear(c, 0, 2));
+    WRONG(CJ_EVALUE, "embedding: sizes 2 x -1", cj_embedding_layer(c, 2, -1));
+    WRONG(CJ_EVALUE, "dropout: probability 2 is outside [0, 1]", cj_dropout_layer(c, 2));
+    WRONG(CJ_EVALUE, "'0' is there already", cj_module_add(net, "0", flat));
+    WRONG(CJ_EVALUE, "'a.b' is no name for a member", cj_module_add(net, "a.b", flat));
+    WRONG(CJ_EVALUE, "Many takes more than one input", cj_forward(no_forward, F(2)));
+    WRONG(CJ_EVALUE, "there are no parameters", cj_sgd(cj_module_params(flat)));
+    WRONG(CJ_EVALUE, "learning rate -1", cj_sgd(cj_module_params(net), .lr = -1));
+    WRONG(CJ_EVALUE, "learning rate nan", cj_adam(cj_module_params(net), .lr = NAN));
+    WRONG(CJ_EVALUE, "Nesterov needs momentum", cj_sgd(cj_module_params(net), .nesterov = true));
+    WRONG(CJ_EVALUE, "betas 2 and 0.999", cj_adam(cj_module_params(net), .beta1 = 2));
+    WRONG(CJ_ESHAPE, "more than one element", cj_minimise(cj_sgd(cj_module_params(net)), cj_forward(net, F(1, 2))));
+    WRONG(CJ_EGRAPH, "", cj_minimise(cj_sgd(cj_module_params(net)), cj_param(F(1))));
+    cj_module *half = cj_module_new(c, &many, 0);
+    cj_module_param(half, "w", cj_cast(F(2), CJ_BF16));
+    WRONG(CJ_EDTYPE, "parameters are f32 or f64", cj_adam(cj_module_params(half)));
+    /* a module that grew after its optimiser was made */
+    cj_optim *opt = cj_sgd(cj_module_params(net));
+    cj_module_add(net, "late", cj_linear(c, 2, 2));
+    WRONG(CJ_ESTATE, "parameters", cj_minimise(opt, cj_sum(cj_forward(net, F(1, 2)))), cj_params_count(cj_module_params(net)),
+          cj_minimise(opt, cj_sum(cj_forward(net, F(1, 2)))));
+    assert_works(c);
+    cj_ctx_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table),
+        cmocka_unit_test(table_in_one_context),
+        cmocka_unit_test(codes_have_names),
+        cmocka_unit_test(null_everywhere),
+        cmocka_unit_test(null_among_good),
+        cmocka_unit_test(used_after_scope),
+        cmocka_unit_test(two_contexts),
+        cmocka_unit_test(devices),
+        cmocka_unit_test(empty_works),
+        cmocka_unit_test(message_has_path_and_line),
+        cmocka_unit_test(cancelled_at_any_operator),
+        cmocka_unit_test(cancelled_in_accumulate),
+        cmocka_unit_test(cancelled_in_replay),
+        cmocka_unit_test(cancel_is_seen_and_cleared),
+        cmocka_unit_test(memory_cap),
+        cmocka_unit_test(clear_restores),
+        cmocka_unit_test(changed_constant),
+        cmocka_unit_test(modules_and_optimisers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
