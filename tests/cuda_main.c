@@ -1,7 +1,7 @@
 /* The GPU against the CPU: every operator on the same inputs in two contexts, forward and gradients; draws to the bit; errors; training runs; plans.
  *
  * Two numbers agree when |a-b| <= tol·(|b| + mean|b|·√K), K the reduction length.  Prints one line per check that fails (all with -v) and a summary; exits with 77 where there
- * is no GPU.  CJ_TEST_DEVICE=cpu compares the CPU with itself, which tests the test.
+ * is no GPU.  -q: small training runs only, -t NAME: one training run, -b: speeds.  CJ_TEST_DEVICE=cpu compares the CPU with itself, which tests the test.
  */
 #include <cajal/cajal.h>
 #include <math.h>
@@ -209,6 +209,7 @@ F(attention, cj_attention(X0, X1, X2, .causal = true)) F(attention_full, cj_atte
 #define B(...) { S(__VA_ARGS__), .kind = 'b' }
 #define Z(t, ...) { S(__VA_ARGS__), .kind = 'z', .dtype = t }
 
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* the tables below leave out what is 0 */
 static const sample samples[] = {
     { "neg", f_neg, { N(33, 65) } }, { "neg big", f_neg, { N(512, 1024) } }, { "abs", f_abs, { N(33, 65) } }, { "sign", f_sign, { N(33, 65) } }, { "exp", f_exp, { N(33, 65) } },
     { "expm1", f_expm1, { N(33, 65) } }, { "log", f_log, { P(33, 65) } }, { "log1p", f_log1p, { P(33, 65) } }, { "sqrt", f_sqrt, { P(33, 65) } },
@@ -621,6 +622,85 @@ static void check_optimisers(void)
     }
 }
 
+/* ---- speed (-b): what a planned operator moves or computes per second ------------------------------------------------------------------------------------------- */
+
+typedef struct speed {
+    const char *name;
+    fn *f;
+    input in[3];
+    double bytes, flops;
+    cj_dtype dtype;
+} speed;
+/* The operands are persistent, so that a replay copies nothing. */
+typedef struct speed_run {
+    const speed *s;
+    cj_tensor *in[3];
+} speed_run;
+
+static void speed_step(cj_ctx *c, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    speed_run *r = user;
+    (void)in;
+    out[0] = r->s->f(c, r->in);
+}
+static cj_tensor *chain_backward(cj_ctx *c, cj_tensor *const *x)
+{
+    (void)c;
+    cj_tensor *leaf = cj_require_grad(x[0]), *g;
+    return (cj_grad)(f_chain(c, &leaf), &leaf, 1, &g, &(cj_grad_opts){ .seed = x[1] }) ? g : NULL;
+}
+F(copy, cj_clone(X0)) F(transposed, cj_clone(cj_t(X0)))
+
+static void bench(void)
+{
+    const double n = 1 << 26;
+    const speed list[] = {
+        { "copy", f_copy, { N(1 << 26) }, 8 * n }, { "add", f_add, { N(1 << 26), N(1 << 26) }, 12 * n }, { "chain", f_chain, { N(1 << 26) }, 8 * n },
+        { "chain backward", chain_backward, { N(1 << 26), N(1 << 26) }, 12 * n }, { "transpose", f_transposed, { N(8192, 8192) }, 8 * n }, { "sum", f_sum, { N(1 << 26) }, 4 * n },
+        { "sum rows", f_sum1, { N(65536, 1024) }, 4 * n }, { "sum columns", f_sum0, { N(65536, 1024) }, 4 * n }, { "softmax", f_softmax, { N(65536, 1024) }, 8 * n },
+        { "layer_norm", f_norm2, { N(65536, 1024), N(1024), N(1024) }, 8 * n }, { "cross_entropy", f_ce, { N(8192, 8192), I(8192, 8192) }, 4 * n },
+        { "embedding", f_embedding, { N(50000, 1024), I(50000, 65536) }, 8 * n }, { "index_add", f_index_add, { N(50000, 1024), I(50000, 65536), N(65536, 1024) }, 4 * n + 8 * 50000 * 1024 },
+        { "matmul f32 4096", f_matmul, { N(4096, 4096), N(4096, 4096) }, 0, 2.0 * 4096 * 4096 * 4096 },
+        { "matmul bf16 8192", f_matmul, { N(8192, 8192), N(8192, 8192) }, 0, 2.0 * 8192 * 8192 * 8192, CJ_BF16 },
+        { "linear 128x784x512", f_linear, { N(128, 784), N(512, 784), N(512) }, 0, 2.0 * 128 * 784 * 512 },
+        { "matmul tn 784x128x512", f_matmul_tn, { N(128, 784), N(128, 512) }, 0, 2.0 * 128 * 784 * 512 },
+        { "attention 16x12x256x64", f_attention, { N(16, 12, 256, 64), N(16, 12, 256, 64), N(16, 12, 256, 64) }, 0, 4.0 * 16 * 12 * 256 * 256 * 64 },
+    };
+    cj_tensor *one = cj_keep(cj_ones(device, CJ_SCALAR, CJ_F32)); /* reading it waits for the device */
+    for (size_t i = 0; i < sizeof list / sizeof list[0] && cj_ok(device); i++) {
+        cj_scope s = cj_scope_open(device);
+        speed_run run = { .s = &list[i] };
+        cj_tensor *out[CJ_MAX_PLAN_OUTPUTS] = { 0 };
+        int m = 0;
+        for (; m < 3 && list[i].in[m].kind; m++) {
+            cj_shape shape = list[i].in[m].shape;
+            cj_dtype t = list[i].dtype ? list[i].dtype : CJ_F32;
+            run.in[m] = cj_keep(list[i].in[m].kind == 'i' ? (cj_randint)(device, 0, list[i].in[m].limit, shape, NULL) : (cj_randn)(device, shape, &(cj_random_opts){ .dtype = t }));
+        }
+        cj_plan *p = (cj_capture)(device, speed_step, &run, NULL, 0, out);
+        double best = INFINITY;
+        for (int r = 0; r < 3 && p; r++) (cj_replay)(p, NULL, out);
+        for (int r = 0; r < 5 && cj_ok(device); r++) {
+            cj_item(one);
+            double start = seconds();
+            for (int q = 0; q < 10; q++) {
+                cj_scope inner = cj_scope_open(device);
+                (cj_replay)(p, NULL, out);
+                cj_scope_close(inner);
+            }
+            cj_item(one);
+            best = fmin(best, (seconds() - start) / 10);
+        }
+        if (list[i].bytes > 0) printf("bench %-26s %10.1f us  %7.1f GB/s\n", list[i].name, 1e6 * best, 1e-9 * list[i].bytes / best);
+        else printf("bench %-26s %10.1f us  %7.2f TFLOP/s\n", list[i].name, 1e6 * best, 1e-12 * list[i].flops / best);
+        cj_plan_free(p);
+        for (int k = 0; k < m; k++) cj_release(run.in[k]);
+        cj_scope_close(s);
+    }
+    if (!cj_ok(device)) printf("bench: %s\n", cj_message(device));
+    cj_clear(device);
+}
+
 static void log_line(void *user, cj_log_level level, const char *message)
 {
     (void)user, (void)level;
@@ -641,11 +721,20 @@ int main(int argc, char **argv)
         cj_ctx_free(host);
         return 77;
     }
-    check_draws();
-    check_writes();
-    if (!name) check_errors();
-    check_operators();
-    check_optimisers();
+    if (argc > 1 && strcmp(argv[1], "-b") == 0) {
+        bench();
+        cj_ctx_free(device);
+        cj_ctx_free(host);
+        return 0;
+    }
+    const char *only = argc > 2 && strcmp(argv[1], "-t") == 0 ? argv[2] : NULL; /* one training run, by the beginning of its name */
+    if (!only) {
+        check_draws();
+        check_writes();
+        if (!name) check_errors();
+        check_operators();
+        check_optimisers();
+    }
     const task tasks[] = {
         { "mlp 64-32-32-10", false, CJ_SHAPE(32, 64), CJ_SHAPE(32), 0, 10, 32, 0, 0, 1e-4, 50 },
         { "gpt small", true, CJ_SHAPE(4, 16), CJ_SHAPE(4, 16), 65, 65, 32, 4, 0, 1e-3, 20 },
@@ -653,7 +742,8 @@ int main(int argc, char **argv)
         { "mlp 784-512-512-10", false, CJ_SHAPE(128, 784), CJ_SHAPE(128), 0, 10, 512, 0, 0, 1e-3, 50 },
         { "gpt 2 blocks 128", true, CJ_SHAPE(16, 64), CJ_SHAPE(16, 64), 65, 65, 128, 4, 0, 2e-3, 20 },
     };
-    for (size_t i = 0; i < (quick ? 3 : sizeof tasks / sizeof tasks[0]); i++) check_training(&tasks[i]);
+    for (size_t i = 0; i < (quick ? 3 : sizeof tasks / sizeof tasks[0]); i++)
+        if (!only || strncmp(tasks[i].name, only, strlen(only)) == 0) check_training(&tasks[i]);
     cj_ctx_free(device);
     cj_ctx_free(host);
     printf("%d passed, %d failed\n", passed, failed);

@@ -3,13 +3,13 @@
 #define CJ_TESTS_FILES_H
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,7 +27,8 @@ static char folder[64];
 static int folder_make(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "%s/cajal-test-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"); /* where fsync costs nothing */
+    snprintf(folder, sizeof folder, "%s/cajal-test-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"); /* where fsync costs nothing */
     return mkdtemp(folder) ? 0 : -1;
 }
 

@@ -54,9 +54,13 @@ UNUSED static void *counting_alloc(void *user, void *p, size_t old_size, size_t 
             atomic_fetch_add(&k->frees, 1); /* so that allocs and frees still balance */
             return NULL;
         }
-        atomic_fetch_add(&k->bytes, (long)new_size);
         void *fresh = aligned_alloc(64, (new_size + 63) & ~(size_t)63);
-        if (fresh) memset(fresh, 0xa5, new_size); /* nobody may count on zeros */
+        if (!fresh) {
+            atomic_fetch_add(&k->frees, 1);
+            return NULL;
+        }
+        atomic_fetch_add(&k->bytes, (long)new_size);
+        memset(fresh, 0xa5, new_size); /* nobody may count on zeros */
         return fresh;
     }
     atomic_fetch_add(&k->frees, 1);

@@ -29,10 +29,8 @@ static void tables_as_in_scikit_learn(void **state)
         int64_t n, features, classes, first_class, last_class;
         double first, last, sum; /* x[0, 2], x[-1, -1], sum of column 2 */
     } sets[] = {
-        { "digits", 1797, 64, 10, 0, 8, 5, 0, 9353 },
-        { "iris", 150, 4, 3, 0, 2, 1.4, 1.8, 563.7 },
-        { "wine", 178, 13, 3, 0, 2, 2.43, 560, 421.24 },
-        { "breast_cancer", 569, 30, 2, 0, 1, 122.8, 0.07039, 52330.38 },
+        { "digits", 1797, 64, 10, 0, 8, 5, 0, 9353 },        { "iris", 150, 4, 3, 0, 2, 1.4, 1.8, 563.7 },
+        { "wine", 178, 13, 3, 0, 2, 2.43, 560, 421.24 },     { "breast_cancer", 569, 30, 2, 0, 1, 122.8, 0.07039, 52330.38 },
         { "diabetes", 442, 10, 0, 0, 0, 32.1, 92, 11658.1 },
     };
     cj_ctx *c = new_ctx(0);
@@ -99,7 +97,10 @@ static void split_is_a_permutation(void **state)
     cj_ctx_free(c);
 }
 
-static bool same(cj_tensor *a, cj_tensor *b) { return cj_numel(a) == cj_numel(b) && memcmp(cj_data(a), cj_data(b), (size_t)cj_numel(a) * cj_dtype_size(cj_dtype_of(a))) == 0; }
+static bool same(cj_tensor *a, cj_tensor *b)
+{
+    return cj_numel(a) == cj_numel(b) && memcmp(cj_data(a), cj_data(b), (size_t)cj_numel(a) * cj_dtype_size(cj_dtype_of(a))) == 0;
+}
 
 static void the_seed_decides(void **state)
 {
@@ -107,7 +108,8 @@ static void the_seed_decides(void **state)
     const char *const names[] = { "iris", "moons", "spirals", "blobs", "xor" };
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         cj_ctx *c = new_ctx(7), *b = new_ctx(7);
-        assert_false(cj_is_poison(cj_rand(b, CJ_SHAPE(3), &(cj_random_opts){ .stream = CJ_STREAM_DATA }))); /* earlier draws change nothing */
+        assert_false(
+            cj_is_poison(cj_rand(b, CJ_SHAPE(3), &(cj_random_opts){ .stream = CJ_STREAM_DATA }))); /* earlier draws change nothing */
         cj_rng_state before = cj_rng_get(b);
         cj_dataset *x = cj_dataset_open(c, names[k], NULL), *y = cj_dataset_open(b, names[k], NULL);
         cj_dataset *z = cj_dataset_open(c, names[k], &(cj_dataset_opts){ .seed = 8 });
@@ -281,9 +283,9 @@ static void options(void **state)
         const char *name;
         cj_dataset_opts o;
     } bad[] = {
-        { "iris", { .held_out = 1 } },    { "iris", { .held_out = -0.1 } },  { "iris", { .held_out = NAN } },   { "moons", { .n = -1 } },
-        { "moons", { .classes = 3 } },    { "blobs", { .classes = 1 } },     { "blobs", { .classes = 11 } },    { "xor", { .noise = -1 } },
-        { "spirals", { .noise = NAN } },  { "sources", { .held_out = 2 } },
+        { "iris", { .held_out = 1 } },   { "iris", { .held_out = -0.1 } }, { "iris", { .held_out = NAN } }, { "moons", { .n = -1 } },
+        { "moons", { .classes = 3 } },   { "blobs", { .classes = 1 } },    { "blobs", { .classes = 11 } },  { "xor", { .noise = -1 } },
+        { "spirals", { .noise = NAN } }, { "sources", { .held_out = 2 } },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_null(cj_dataset_open(c, bad[i].name, &bad[i].o));
@@ -333,10 +335,17 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables_as_in_scikit_learn), cmocka_unit_test(split_is_a_permutation), cmocka_unit_test(the_seed_decides),
-        cmocka_unit_test(seed_zero),  cmocka_unit_test(shapes_of_generated_points), cmocka_unit_test(tables_are_standardised),
-        cmocka_unit_test(texts),                     cmocka_unit_test(options),                cmocka_unit_test(unknown_names),
-        cmocka_unit_test(no_memory),                 cmocka_unit_test(shakespeare_where_it_is),
+        cmocka_unit_test(tables_as_in_scikit_learn),
+        cmocka_unit_test(split_is_a_permutation),
+        cmocka_unit_test(the_seed_decides),
+        cmocka_unit_test(seed_zero),
+        cmocka_unit_test(shapes_of_generated_points),
+        cmocka_unit_test(tables_are_standardised),
+        cmocka_unit_test(texts),
+        cmocka_unit_test(options),
+        cmocka_unit_test(unknown_names),
+        cmocka_unit_test(no_memory),
+        cmocka_unit_test(shakespeare_where_it_is),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

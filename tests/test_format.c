@@ -117,7 +117,8 @@ static void tensor_print_example(void **state)
     (void)state;
     cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
     expect(cj_from_f32(c, (float[]){ 0.3342f, 0.8208f, 0.3765f, 0.1820f }, CJ_SHAPE(4)), "tensor([0.3342, 0.8208, 0.3765, 0.1820])");
-    expect(cj_from_f32(c, (float[]){ 1, 2, 3, 4.5f, 5, 6 }, CJ_SHAPE(2, 3)), "tensor([[1.0000, 2.0000, 3.0000],\n        [4.5000, 5.0000, 6.0000]])");
+    expect(cj_from_f32(c, (float[]){ 1, 2, 3, 4.5f, 5, 6 }, CJ_SHAPE(2, 3)),
+           "tensor([[1.0000, 2.0000, 3.0000],\n        [4.5000, 5.0000, 6.0000]])");
     char shape[64];
     assert_int_equal(cj_format_shape(cj_zeros(c, CJ_SHAPE(5, 10), CJ_F32), shape, sizeof shape), strlen("Size([5, 10])"));
     assert_string_equal(shape, "Size([5, 10])");

@@ -17,7 +17,9 @@ static void npy_round_trip(void **state)
 {
     (void)state;
     cj_ctx *c = new_ctx();
-    const cj_shape shapes[] = { CJ_SCALAR, CJ_SHAPE(1), CJ_SHAPE(5), CJ_SHAPE(0), CJ_SHAPE(2, 0, 3), CJ_SHAPE(3, 4), CJ_SHAPE(2, 1, 2, 1, 2, 1, 2, 2) };
+    const cj_shape shapes[] = {
+        CJ_SCALAR, CJ_SHAPE(1), CJ_SHAPE(5), CJ_SHAPE(0), CJ_SHAPE(2, 0, 3), CJ_SHAPE(3, 4), CJ_SHAPE(2, 1, 2, 1, 2, 1, 2, 2)
+    };
     for (int d = 0; d < ALL; d++)
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
             assert_true(cj_npy_save(make_fixture(c, all[d], shapes[i]), in_folder("a.npy")));
@@ -76,14 +78,15 @@ static void npy_from_numpy(void **state)
         cj_dtype dtype;
         cj_shape shape;
     } files[] = {
-        { "tests/fixtures/f4.npy", CJ_F32, CJ_SHAPE(2, 3) },       { "tests/fixtures/f8.npy", CJ_F64, CJ_SHAPE(2, 3) },
-        { "tests/fixtures/f2.npy", CJ_F16, CJ_SHAPE(2, 3) },       { "tests/fixtures/i8.npy", CJ_I64, CJ_SHAPE(2, 3) },
-        { "tests/fixtures/i4.npy", CJ_I32, CJ_SHAPE(2, 3) },       { "tests/fixtures/u1.npy", CJ_U8, CJ_SHAPE(2, 3) },
-        { "tests/fixtures/b1.npy", CJ_BOOL, CJ_SHAPE(2, 3) },      { "tests/fixtures/fortran.npy", CJ_F32, CJ_SHAPE(2, 3, 4) },
-        { "tests/fixtures/scalar.npy", CJ_F64, CJ_SCALAR },        { "tests/fixtures/empty.npy", CJ_I64, CJ_SHAPE(0, 3) },
-        { "tests/fixtures/version2.npy", CJ_F32, CJ_SHAPE(5) },    { "tests/fixtures/version3.npy", CJ_F32, CJ_SHAPE(5) },
+        { "tests/fixtures/f4.npy", CJ_F32, CJ_SHAPE(2, 3) },    { "tests/fixtures/f8.npy", CJ_F64, CJ_SHAPE(2, 3) },
+        { "tests/fixtures/f2.npy", CJ_F16, CJ_SHAPE(2, 3) },    { "tests/fixtures/i8.npy", CJ_I64, CJ_SHAPE(2, 3) },
+        { "tests/fixtures/i4.npy", CJ_I32, CJ_SHAPE(2, 3) },    { "tests/fixtures/u1.npy", CJ_U8, CJ_SHAPE(2, 3) },
+        { "tests/fixtures/b1.npy", CJ_BOOL, CJ_SHAPE(2, 3) },   { "tests/fixtures/fortran.npy", CJ_F32, CJ_SHAPE(2, 3, 4) },
+        { "tests/fixtures/scalar.npy", CJ_F64, CJ_SCALAR },     { "tests/fixtures/empty.npy", CJ_I64, CJ_SHAPE(0, 3) },
+        { "tests/fixtures/version2.npy", CJ_F32, CJ_SHAPE(5) }, { "tests/fixtures/version3.npy", CJ_F32, CJ_SHAPE(5) },
     };
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) check_fixture(cj_npy_load(c, files[i].path), files[i].dtype, files[i].shape);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        check_fixture(cj_npy_load(c, files[i].path), files[i].dtype, files[i].shape);
     /* what we write is, byte for byte, what NumPy writes */
     const char *const same[] = { "f4", "f8", "f2", "i8", "i4", "u1", "b1", "scalar", "empty" };
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
@@ -189,7 +192,8 @@ static void npy_headers(void **state)
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (100000000000,)}", "needs 400000000000 bytes" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) refused(c, with_header(bad[i].text, 8), bad[i].word);
-    assert_true(cj_is_poison(cj_npy_load(c, with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}", 8))));
+    assert_true(
+        cj_is_poison(cj_npy_load(c, with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}", 8))));
     assert_int_equal(cj_error(c), CJ_ESHAPE);
     cj_clear(c);
     write_all(in_folder("made.npy"), "\x93NUMPY\x02\x00\xff\xff\xff\xff{}", 14);
@@ -348,7 +352,11 @@ static void npz_bad_names(void **state)
     (void)state;
     cj_ctx *c = new_ctx();
     cj_tensor *t = cj_scalar(c, 1);
-    const cj_named bad[][2] = { { { "a", t }, { "a", t } }, { { "", t }, { "b", t } }, { { NULL, t }, { "b", t } }, { { "a", NULL }, { "b", t } }, { { "\xff", t }, { "b", t } } };
+    const cj_named bad[][2] = { { { "a", t }, { "a", t } },
+                                { { "", t }, { "b", t } },
+                                { { NULL, t }, { "b", t } },
+                                { { "a", NULL }, { "b", t } },
+                                { { "\xff", t }, { "b", t } } };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_false(cj_npz_save(c, in_folder("bad.npz"), bad[i], 2));
         assert_int_equal(cj_error(c), CJ_EVALUE);
@@ -379,11 +387,21 @@ static void npz_lies(void **state)
         uint32_t value;
         const char *word;
     } lies[] = {
-        { central + 20, 0xffffffff, "zip64" },   { central + 24, 0xffffffff, "zip64" },     { central + 42, 0xffffffff, "zip64" },
-        { central + 20, 0x7fffffff, "outside" }, { central + 24, 0x7fffffff, "contradict" }, { central + 42, 0x7fffffff, "outside" },
-        { central + 16, 0x12345678, "check sum" }, { central + 10, 99, "method 99" },        { central + 8, 1, "encrypted" },
-        { end + 16, 0xffffffff, "zip64" },       { end + 16, 0x7fffffff, "outside" },       { end + 12, 0x7fffffff, "outside" },
-        { end + 10, 2, "" },                     { end + 4, 1, "parts" },                    { 0, 0, "start" },
+        { central + 20, 0xffffffff, "zip64" },
+        { central + 24, 0xffffffff, "zip64" },
+        { central + 42, 0xffffffff, "zip64" },
+        { central + 20, 0x7fffffff, "outside" },
+        { central + 24, 0x7fffffff, "contradict" },
+        { central + 42, 0x7fffffff, "outside" },
+        { central + 16, 0x12345678, "check sum" },
+        { central + 10, 99, "method 99" },
+        { central + 8, 1, "encrypted" },
+        { end + 16, 0xffffffff, "zip64" },
+        { end + 16, 0x7fffffff, "outside" },
+        { end + 12, 0x7fffffff, "outside" },
+        { end + 10, 2, "" },
+        { end + 4, 1, "parts" },
+        { 0, 0, "start" },
     };
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         memcpy(bad, good, n);
@@ -445,11 +463,12 @@ static void npz_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(npy_round_trip), cmocka_unit_test(npy_strided),    cmocka_unit_test(npy_bits_survive), cmocka_unit_test(npy_from_numpy),
-        cmocka_unit_test(npy_foreign),    cmocka_unit_test(npy_headers),    cmocka_unit_test(npy_damaged),      cmocka_unit_test(npy_full_disk),
-        cmocka_unit_test(npy_unwritable), cmocka_unit_test(npy_cancelled),  cmocka_unit_test(npy_no_memory),    cmocka_unit_test(npz_from_numpy),
-        cmocka_unit_test(npz_round_trip), cmocka_unit_test(npz_bad_names),  cmocka_unit_test(npz_lies),         cmocka_unit_test(npz_damaged),
-        cmocka_unit_test(npz_full_disk),  cmocka_unit_test(npz_no_memory),
+        cmocka_unit_test(npy_round_trip), cmocka_unit_test(npy_strided),   cmocka_unit_test(npy_bits_survive),
+        cmocka_unit_test(npy_from_numpy), cmocka_unit_test(npy_foreign),   cmocka_unit_test(npy_headers),
+        cmocka_unit_test(npy_damaged),    cmocka_unit_test(npy_full_disk), cmocka_unit_test(npy_unwritable),
+        cmocka_unit_test(npy_cancelled),  cmocka_unit_test(npy_no_memory), cmocka_unit_test(npz_from_numpy),
+        cmocka_unit_test(npz_round_trip), cmocka_unit_test(npz_bad_names), cmocka_unit_test(npz_lies),
+        cmocka_unit_test(npz_damaged),    cmocka_unit_test(npz_full_disk), cmocka_unit_test(npz_no_memory),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

@@ -105,7 +105,9 @@ static void bad_arguments(void **state)
     const char *path = in_folder("bad.safetensors");
     cj_tensor *t = cj_scalar(c, 1);
     const cj_named good = { "a", t };
-    const cj_named bad[][2] = { { { "a", t }, { "a", t } }, { { "", t }, { "b", t } }, { { "__metadata__", t }, { "b", t } }, { { "\xc0\x80", t }, { "b", t } } };
+    const cj_named bad[][2] = {
+        { { "a", t }, { "a", t } }, { { "", t }, { "b", t } }, { { "__metadata__", t }, { "b", t } }, { { "\xc0\x80", t }, { "b", t } }
+    };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_false(cj_safetensors_save(c, path, bad[i], 2, NULL, 0));
         assert_int_equal(cj_error(c), CJ_EVALUE);
@@ -175,8 +177,10 @@ static void headers(void **state)
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}", "the file has 8" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", "the file has 8" },
         { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", "hole" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", "overlap" },
-        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", "twice" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+          "overlap" },
+        { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+          "twice" },
         { "{\"__metadata__\":1,\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "__metadata__" },
         { "{\"__metadata__\":{\"k\":1},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "not a text" },
         { "{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "twice" },
@@ -271,7 +275,7 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(from_python), cmocka_unit_test(round_trip),   cmocka_unit_test(lifetimes), cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(from_python), cmocka_unit_test(round_trip),   cmocka_unit_test(lifetimes),  cmocka_unit_test(bad_arguments),
         cmocka_unit_test(headers),     cmocka_unit_test(deep_nesting), cmocka_unit_test(memory_cap), cmocka_unit_test(damaged),
         cmocka_unit_test(no_space),    cmocka_unit_test(no_memory),
     };

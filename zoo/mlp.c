@@ -3,20 +3,20 @@
  *     h_0 = x,   h_l = act(W_l h_{l-1} + b_l)   for l = 1 … layers,   logits = W h_layers + b
  *
  * trained with the cross-entropy of softmax(logits).  Rumelhart, Hinton & Williams, "Learning representations by back-propagating errors", 1986; dropout after
- * every hidden layer as in Srivastava et al. 2014.  Parameter names are those of PyTorch's nn.Sequential: 0.weight, 0.bias, 2.weight, …
+ * every hidden layer as in Srivastava et al. 2014.  Parameter names are those of PyTorch's nn.Sequential: 0.weight, 0.bias, 3.weight, …
  */
 #include <cajal/cajal.h>
 
 static const cj_setting settings[] = {
-    { .key = "hidden", .value = 128, .least = 1, .help = "neurons of each hidden layer" },
+    { .key = "hidden", .value = 256, .least = 1, .help = "neurons of each hidden layer" },
     { .key = "layers", .value = 2, .least = 0, .most = 64, .help = "hidden layers; 0 is softmax regression" },
-    { .key = "dropout", .value = 0, .least = 0, .most = 0.95, .real = true, .help = "probability that a hidden neuron is silent in a training step" },
+    { .key = "dropout", .value = 0.4, .least = 0, .most = 0.95, .real = true, .help = "probability that a hidden neuron is silent in a training step" },
     { .key = "activation", .value = 0, .choices = "relu tanh gelu sigmoid", .help = "nonlinearity of the hidden layers" },
     { 0 },
 };
 
 static const cj_setting recipe[] = {
-    { .key = "epochs", .value = 40 }, { .key = "batch", .value = 32 }, { .key = "lr", .value = 2e-3 }, { .key = "schedule", .value = CJ_COSINE }, { 0 },
+    { .key = "epochs", .value = 40 }, { .key = "batch", .value = 64 }, { .key = "lr", .value = 5e-3 }, { .key = "schedule", .value = CJ_COSINE }, { 0 },
 };
 
 static cj_module *activation(cj_ctx *c, int which)

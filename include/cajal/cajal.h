@@ -10,6 +10,7 @@
 #include <cajal/nn.h>
 #include <cajal/data.h>
 #include <cajal/train.h>
+#include <cajal/plot.h>
 
 #ifndef __cplusplus
 #include <cajal/sugar.h>

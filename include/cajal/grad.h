@@ -74,6 +74,7 @@ typedef struct cj_gradcheck_result {
     double worst;      /* largest relative error */
     int input;         /* where it was */
     int64_t element;
+    int64_t kinks;     /* elements left out: the function has a corner there, and the derivative lies between its two slopes */
     char what[160];    /* "vjp", "jvp", "second order" and the numbers */
 } cj_gradcheck_result;
 /* Compares derivatives of fn at f64 inputs with central differences, all inputs jointly. */

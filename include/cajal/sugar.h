@@ -298,4 +298,19 @@
 #define cj_settings_load(...) (CJ__HERE, (cj_settings_load)(__VA_ARGS__))
 #define cj_run_fact(...) (CJ__HERE, (cj_run_fact)(__VA_ARGS__))
 
+/* plot.h */
+#define cj_plot_new(...) (CJ__HERE, (cj_plot_new)(__VA_ARGS__))
+#define cj_plot_free(...) (CJ__HERE, (cj_plot_free)(__VA_ARGS__))
+#define cj_plot_labels(...) (CJ__HERE, (cj_plot_labels)(__VA_ARGS__))
+#define cj_plot_log(...) (CJ__HERE, (cj_plot_log)(__VA_ARGS__))
+#define cj_plot_range_x(...) (CJ__HERE, (cj_plot_range_x)(__VA_ARGS__))
+#define cj_plot_range_y(...) (CJ__HERE, (cj_plot_range_y)(__VA_ARGS__))
+#define cj_plot_size(...) (CJ__HERE, (cj_plot_size)(__VA_ARGS__))
+#define cj_plot_line(...) (CJ__HERE, (cj_plot_line)(__VA_ARGS__))
+#define cj_plot_points(...) (CJ__HERE, (cj_plot_points)(__VA_ARGS__))
+#define cj_plot_bars(...) (CJ__HERE, (cj_plot_bars)(__VA_ARGS__))
+#define cj_plot_heat(...) (CJ__HERE, (cj_plot_heat)(__VA_ARGS__))
+#define cj_plot_field(...) (CJ__HERE, (cj_plot_field)(__VA_ARGS__))
+#define cj_plot_save(...) (CJ__HERE, (cj_plot_save)(__VA_ARGS__))
+
 #endif

@@ -124,6 +124,9 @@ CJ_API bool cj_run_exists(const char *folder);             /* there is a manifes
 CJ_API void cj_run_clear(const char *folder);              /* deletes a run's files, the manifest first; others stay */
 CJ_API int64_t cj_run_step(cj_ctx *c, const char *folder); /* of the newest sound checkpoint; -1: none (no error) */
 
+/* Reads metrics.jsonl: out[i·nkeys + k] is key k of line i, NaN where it has none. Returns the number of lines (at most room), -1 after an error. */
+CJ_API int64_t cj_run_metrics(cj_ctx *c, const char *folder, const char *const *keys, int nkeys, double *out, int64_t room);
+
 /* ---- settings: key=value --------------------------------------------------------------------------------------------------------------------- */
 
 /* The loop's own settings: epochs, steps, batch, optimiser, lr, … as in cj_train_opts. Ends with a NULL key. */

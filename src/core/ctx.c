@@ -328,6 +328,7 @@ void cj__frame_close(cj_ctx *c, int depth, cj_tensor **keep, int n)
     while (c->depth > depth) { /* a function of the user's came back without closing what it had opened */
         cj__error(c, CJ_ESTATE, "scope: a scope that was opened inside a function was not closed by it");
         cj_scope_close((cj_scope){ c, c->depth });
+        for (int i = 0; i < n; i++) keep[i] = c->poison;
     }
     cj_scope_frame *f = &c->scope[c->depth - 1];
     cj_scope_frame *outer = &c->scope[c->depth - 2];

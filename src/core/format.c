@@ -21,7 +21,7 @@
 
 typedef struct text {
     char *out;
-    size_t room;   /* of out, zero byte included */
+    size_t room; /* of out, zero byte included */
     FILE *file;
     size_t length; /* so far, whether or not it fitted */
     size_t line;   /* where the last line starts */

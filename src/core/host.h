@@ -5,7 +5,7 @@
 #include "core/core.h"
 
 typedef struct cj_host {
-    cj_tensor view;   /* shape, strides and dtype of the tensor; data on the host.  Only for looking: it belongs to no scope. */
+    cj_tensor view; /* shape, strides and dtype of the tensor; data on the host.  Only for looking: it belongs to no scope. */
     void *copy;
     size_t bytes;
 } cj_host;

@@ -4,7 +4,7 @@
 #include "data/file.h"
 
 typedef struct archive {
-    cj_archive public;   /* first: the caller's pointer */
+    cj_archive public; /* first: the caller's pointer */
     cj_object object;
     cj_ctx *ctx;
     cj_named *item;

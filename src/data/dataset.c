@@ -16,15 +16,18 @@ static const char *const plane[] = { "x", "y" };
 static const char *const iris_classes[] = { "setosa", "versicolor", "virginica" };
 static const char *const iris_features[] = { "sepal length (cm)", "sepal width (cm)", "petal length (cm)", "petal width (cm)" };
 static const char *const wine_classes[] = { "class_0", "class_1", "class_2" };
-static const char *const wine_features[] = { "alcohol",         "malic_acid", "ash", "alcalinity_of_ash", "magnesium", "total_phenols", "flavanoids", "nonflavanoid_phenols",
-                                             "proanthocyanins", "color_intensity", "hue", "od280/od315_of_diluted_wines", "proline" };
+static const char *const wine_features[] = { "alcohol",         "malic_acid",      "ash",        "alcalinity_of_ash",
+                                             "magnesium",       "total_phenols",   "flavanoids", "nonflavanoid_phenols",
+                                             "proanthocyanins", "color_intensity", "hue",        "od280/od315_of_diluted_wines",
+                                             "proline" };
 static const char *const cancer_classes[] = { "malignant", "benign" };
 static const char *const cancer_features[] = {
-    "mean radius",       "mean texture",     "mean perimeter",    "mean area",           "mean smoothness",         "mean compactness",
-    "mean concavity",    "mean concave points", "mean symmetry",  "mean fractal dimension", "radius error",         "texture error",
-    "perimeter error",   "area error",       "smoothness error",  "compactness error",   "concavity error",         "concave points error",
-    "symmetry error",    "fractal dimension error", "worst radius", "worst texture",     "worst perimeter",         "worst area",
-    "worst smoothness",  "worst compactness", "worst concavity",  "worst concave points", "worst symmetry",         "worst fractal dimension",
+    "mean radius",       "mean texture",    "mean perimeter",       "mean area",      "mean smoothness",
+    "mean compactness",  "mean concavity",  "mean concave points",  "mean symmetry",  "mean fractal dimension",
+    "radius error",      "texture error",   "perimeter error",      "area error",     "smoothness error",
+    "compactness error", "concavity error", "concave points error", "symmetry error", "fractal dimension error",
+    "worst radius",      "worst texture",   "worst perimeter",      "worst area",     "worst smoothness",
+    "worst compactness", "worst concavity", "worst concave points", "worst symmetry", "worst fractal dimension",
 };
 static const char *const diabetes_features[] = { "age", "sex", "bmi", "bp", "s1", "s2", "s3", "s4", "s5", "s6" };
 
@@ -221,7 +224,8 @@ static bool fill_rows(cj_dataset *d, const cj_dataset_entry *e, const cj_dataset
     if (!order) return false;
     shuffle(order, r->n, seed);
     if (!o->raw) scale(r, e, order + out, r->n - out, d);
-    bool ok = wrap(r, NULL, r->n, &d->x, &d->y) && wrap(r, order + out, r->n - out, &d->train_x, &d->train_y) && wrap(r, order, out, &d->test_x, &d->test_y);
+    bool ok = wrap(r, NULL, r->n, &d->x, &d->y) && wrap(r, order + out, r->n - out, &d->train_x, &d->train_y) &&
+              wrap(r, order, out, &d->test_x, &d->test_y);
     cj__free(c, order, bytes);
     return ok;
 }

@@ -18,7 +18,7 @@ typedef struct cj_text {
     cj_ctx *ctx;
     const unsigned char *bytes;
     size_t n;
-    unsigned char *owned;         /* NULL: the bytes are part of the library */
+    unsigned char *owned; /* NULL: the bytes are part of the library */
 } cj_text;
 
 /* One row of the list of data sets. */
@@ -26,7 +26,7 @@ typedef struct cj_dataset_entry cj_dataset_entry;
 struct cj_dataset_entry {
     bool (*rows)(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o, uint64_t seed, cj_rows *out);
     bool (*text)(const cj_dataset_entry *e, cj_ctx *c, cj_text *out);
-    double scale;                 /* x is multiplied by it; 0: standardised (tables) */
+    double scale; /* x is multiplied by it; 0: standardised (tables) */
     int64_t height, width;
     const char *const *class_names, *const *feature_names;
 };

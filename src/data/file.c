@@ -39,7 +39,8 @@ bool cj__reader_open(cj_reader *r, cj_ctx *c, const char *op, const char *path)
     struct stat s;
     bool ok = fstat(r->fd, &s) == 0;
     if (!ok) cj__file_error(c, op, path, "%s", strerror(errno));
-    else if (!S_ISREG(s.st_mode)) ok = cj__file_error(c, op, path, "%s", S_ISDIR(s.st_mode) ? "a folder, not a file" : "not a regular file");
+    else if (!S_ISREG(s.st_mode))
+        ok = cj__file_error(c, op, path, "%s", S_ISDIR(s.st_mode) ? "a folder, not a file" : "not a regular file");
     if (!ok) {
         cj__reader_close(r);
         return false;

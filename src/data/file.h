@@ -2,8 +2,8 @@
 #ifndef CJ_DATA_FILE_H
 #define CJ_DATA_FILE_H
 
-#include "core/core.h"
 #include "cajal/data.h"
+#include "core/core.h"
 
 /* Every error names the operation and the file: "cj_npy_load: x.npy: …". */
 bool cj__file_error(cj_ctx *c, const char *op, const char *path, const char *format, ...) __attribute__((format(printf, 4, 5)));
@@ -45,7 +45,7 @@ typedef struct cj_writer {
     const char *op, *path;
     char *temporary; /* PATH.tmp */
     int fd;
-    int64_t at;      /* bytes so far */
+    int64_t at; /* bytes so far */
     size_t filled;
     char buffer[4096];
 } cj_writer;

@@ -85,7 +85,8 @@ static bool read_descr(scan *p, header *h)
     const char *kind = descr + (strchr("<>=|", descr[0]) && descr[0] ? 1 : 0);
     bool bytes = strcmp(kind, "u1") == 0 || strcmp(kind, "b1") == 0;
     if (descr[0] == '>' && !bytes)
-        return cj__file_error(f->ctx, f->op, f->path, "big-endian elements ('%s'); convert them with a.astype(a.dtype.newbyteorder('<'))", descr);
+        return cj__file_error(f->ctx, f->op, f->path, "big-endian elements ('%s'); convert them with a.astype(a.dtype.newbyteorder('<'))",
+                              descr);
     for (int i = 0; i < DESCRS; i++)
         if (strcmp(kind, descrs[i].descr + 1) == 0) {
             h->dtype = descrs[i].dtype;
@@ -105,7 +106,8 @@ static bool read_size(scan *p, int64_t *size)
     blanks(p);
     if (*p->s < '0' || *p->s > '9') return refuse(p, "a size is expected");
     for (*size = 0; *p->s >= '0' && *p->s <= '9'; p->s++)
-        if (__builtin_mul_overflow(*size, 10, size) || __builtin_add_overflow(*size, *p->s - '0', size)) return refuse(p, "a size overflows");
+        if (__builtin_mul_overflow(*size, 10, size) || __builtin_add_overflow(*size, *p->s - '0', size))
+            return refuse(p, "a size overflows");
     if (*p->s == 'L') p->s++; /* Python 2 */
     return true;
 }
@@ -117,8 +119,7 @@ static bool read_shape(scan *p, header *h)
     while (!symbol(p, ')')) {
         int64_t size = 0;
         if (!read_size(p, &size)) return false;
-        if (h->shape.ndim == CJ_MAX_DIMS)
-            return cj__file_error(f->ctx, f->op, f->path, "an array of more than %d dimensions", CJ_MAX_DIMS);
+        if (h->shape.ndim == CJ_MAX_DIMS) return cj__file_error(f->ctx, f->op, f->path, "an array of more than %d dimensions", CJ_MAX_DIMS);
         h->shape.dim[h->shape.ndim++] = size;
         if (!symbol(p, ',') && *p->s != ')') return refuse(p, "a comma is expected");
     }
@@ -157,7 +158,8 @@ static bool read_header(cj_source *f, header *h)
     if (!cj__source_read(f, start, 10)) return false;
     if (memcmp(start, "\x93NUMPY", 6) != 0) return cj__file_error(c, f->op, f->path, "not an .npy file: it does not start with \\x93NUMPY");
     int version = start[6];
-    if (version < 1 || version > 3 || start[7] != 0) return cj__file_error(c, f->op, f->path, "version %d.%d of the format is unknown", version, start[7]);
+    if (version < 1 || version > 3 || start[7] != 0)
+        return cj__file_error(c, f->op, f->path, "version %d.%d of the format is unknown", version, start[7]);
     if (version > 1 && !cj__source_read(f, start + 10, 2)) return false;
     int64_t n = version == 1 ? cj__get16(start + 8) : cj__get32(start + 8);
     if (n > f->left || n > MAX_HEADER)

@@ -54,15 +54,22 @@ static bool read_entry(cj_reader *r, const unsigned char **at, const unsigned ch
     if (end - p < CENTRAL_SIZE || cj__get32(p) != 0x02014b50) return damaged(r, "its directory is cut");
     size_t name = cj__get16(p + 28), rest = (size_t)cj__get16(p + 30) + cj__get16(p + 32);
     if ((size_t)(end - p) < CENTRAL_SIZE + name + rest) return damaged(r, "its directory is cut");
-    *m = (member){ .name = (const char *)p + CENTRAL_SIZE, .name_length = name, .method = cj__get16(p + 10), .crc = cj__get32(p + 16),
-                   .packed = cj__get32(p + 20), .size = cj__get32(p + 24), .local = cj__get32(p + 42) };
+    *m = (member){ .name = (const char *)p + CENTRAL_SIZE,
+                   .name_length = name,
+                   .method = cj__get16(p + 10),
+                   .crc = cj__get32(p + 16),
+                   .packed = cj__get32(p + 20),
+                   .size = cj__get32(p + 24),
+                   .local = cj__get32(p + 42) };
     *at = p + CENTRAL_SIZE + name + rest;
     if (memchr(m->name, 0, name)) return damaged(r, "a name contains a zero byte");
     if (cj__get16(p + 8) & 1) return cj__file_error(r->ctx, r->op, r->path, "member '%.*s' is encrypted", (int)name, m->name);
     if (m->packed == UINT32_MAX || m->size == UINT32_MAX || m->local == UINT32_MAX)
-        return cj__file_error(r->ctx, r->op, r->path, "member '%.*s' needs zip64 (4 GiB or more), which is not read; use .safetensors", (int)name, m->name);
+        return cj__file_error(r->ctx, r->op, r->path, "member '%.*s' needs zip64 (4 GiB or more), which is not read; use .safetensors",
+                              (int)name, m->name);
     if (m->packed > r->size || m->local > r->size - m->packed) return damaged(r, "a member lies outside of the file");
-    if (m->method == STORED ? m->size != m->packed : m->size > DEFLATE_LIMIT * (m->packed + 1)) return damaged(r, "a member's sizes contradict each other");
+    if (m->method == STORED ? m->size != m->packed : m->size > DEFLATE_LIMIT * (m->packed + 1))
+        return damaged(r, "a member's sizes contradict each other");
     return true;
 }
 
@@ -107,7 +114,8 @@ static cj_tensor *read_deflated(cj_source *part, const member *m)
     cj__inflate_close(z);
     return t;
 #else
-    cj__file_error(part->ctx, part->op, part->path, "member '%.*s' is compressed, and this library was built without zlib", (int)m->name_length, m->name);
+    cj__file_error(part->ctx, part->op, part->path, "member '%.*s' is compressed, and this library was built without zlib",
+                   (int)m->name_length, m->name);
     return NULL;
 #endif
 }
@@ -124,7 +132,8 @@ static cj_tensor *read_member(cj_reader *r, const member *m)
     cj_source part = cj__source_part(r, data, m->packed);
     if (m->method == STORED) return read_npy(&part, m);
     if (m->method == DEFLATED) return read_deflated(&part, m);
-    cj__file_error(r->ctx, r->op, r->path, "member '%.*s' is compressed by method %d; stored and deflated ones are read", (int)m->name_length, m->name, m->method);
+    cj__file_error(r->ctx, r->op, r->path, "member '%.*s' is compressed by method %d; stored and deflated ones are read",
+                   (int)m->name_length, m->name, m->method);
     return NULL;
 }
 
@@ -276,7 +285,8 @@ static bool write_archive(cj_writer *w, const cj_named *item, int n, unsigned ch
         if (!write_member(w, &item[i], entry[i])) return false;
     int64_t start = w->at;
     for (int i = 0; i < n; i++)
-        if (!cj__writer_put(w, entry[i], CENTRAL_SIZE) || !cj__writer_put(w, item[i].name, strlen(item[i].name)) || !cj__writer_put(w, ".npy", 4))
+        if (!cj__writer_put(w, entry[i], CENTRAL_SIZE) || !cj__writer_put(w, item[i].name, strlen(item[i].name)) ||
+            !cj__writer_put(w, ".npy", 4))
             return false;
     int64_t bytes = w->at - start;
     if (start >= UINT32_MAX || bytes >= UINT32_MAX) return too_large(w);
@@ -294,7 +304,8 @@ bool cj_npz_save(cj_ctx *c, const char *path, const cj_named *item, int n)
     if (!c || !cj__cancel_check(c) || !cj__named_check(c, op, item, n)) return false;
     if (n >= 65535) return cj__error(c, CJ_EVALUE, "%s: %d tensors, a zip file has fewer than 65535; use .safetensors", op, n);
     for (int i = 0; i < n; i++)
-        if (strlen(item[i].name) > MAX_NAME - 4) return cj__error(c, CJ_EVALUE, "%s: the name of tensor %d is longer than %d bytes", op, i, MAX_NAME - 4);
+        if (strlen(item[i].name) > MAX_NAME - 4)
+            return cj__error(c, CJ_EVALUE, "%s: the name of tensor %d is longer than %d bytes", op, i, MAX_NAME - 4);
     size_t bytes = (size_t)n * CENTRAL_SIZE;
     unsigned char(*entry)[CENTRAL_SIZE] = cj__alloc(c, bytes);
     if (!entry) return false;

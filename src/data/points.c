@@ -15,7 +15,10 @@ typedef struct draw {
 } draw;
 
 /* Four words for point i; the second set of four is for its noise. */
-static void words(const draw *d, int64_t i, int set, uint32_t out[4]) { cj_philox_block(d->key, CJ_CALL_POINTS, (uint64_t)i * 2 + (uint64_t)set, out); }
+static void words(const draw *d, int64_t i, int set, uint32_t out[4])
+{
+    cj_philox_block(d->key, CJ_CALL_POINTS, (uint64_t)i * 2 + (uint64_t)set, out);
+}
 
 static void add_noise(const draw *d, int64_t i, float deviation, float *p)
 {
@@ -32,14 +35,15 @@ static void circle(double turn, float *x, float *y) { cj_philox_sincos_f32((uint
 
 typedef void (*place_fn)(int64_t k, int64_t classes, const uint32_t w[4], float *p);
 
-static bool points(cj_ctx *c, const char *name, const cj_dataset_opts *o, uint64_t seed, int64_t default_classes, int64_t max_classes, double default_noise,
-                   place_fn place, cj_rows *r)
+static bool points(cj_ctx *c, const char *name, const cj_dataset_opts *o, uint64_t seed, int64_t default_classes, int64_t max_classes,
+                   double default_noise, place_fn place, cj_rows *r)
 {
     int64_t n = o->n ? o->n : 1000, k = o->classes ? o->classes : default_classes;
     double noise = o->noise == CJ_ZERO ? 0 : o->noise == 0 ? default_noise : o->noise;
     if (n < 1 || n > INT32_MAX) return cj__error(c, CJ_EVALUE, "cj_dataset_open: %s of %lld points", name, (long long)n);
     if (k < 2 || k > max_classes)
-        return cj__error(c, CJ_EVALUE, "cj_dataset_open: %s of %lld classes; 2 to %lld are possible", name, (long long)k, (long long)max_classes);
+        return cj__error(c, CJ_EVALUE, "cj_dataset_open: %s of %lld classes; 2 to %lld are possible", name, (long long)k,
+                         (long long)max_classes);
     if (!(noise >= 0 && noise < 1e6)) return cj__error(c, CJ_EVALUE, "cj_dataset_open: %s with noise %g", name, noise);
     if (!cj__rows_alloc(r, c, n, 2)) return false;
     r->classes = k;
@@ -88,11 +92,11 @@ static void exclusive_or(int64_t k, int64_t classes, const uint32_t w[4], float 
     p[1] = (float)(x ^ (int)k);
 }
 
-#define MAKER(maker, name, classes, most, noise)                                                                                            \
-    bool cj__points_##maker(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o, uint64_t seed, cj_rows *out)                      \
-    {                                                                                                                                       \
-        (void)e;                                                                                                                            \
-        return points(c, #maker, o, seed, classes, most, noise, name, out);                                                                 \
+#define MAKER(maker, name, classes, most, noise)                                                                                           \
+    bool cj__points_##maker(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o, uint64_t seed, cj_rows *out)                   \
+    {                                                                                                                                      \
+        (void)e;                                                                                                                           \
+        return points(c, #maker, o, seed, classes, most, noise, name, out);                                                                \
     }
 MAKER(moons, moons, 2, 2, 0.1)
 MAKER(spirals, spirals, 2, 10, 0.02)

@@ -19,7 +19,8 @@
 #define NODE_BYTES 64 /* of cJSON's memory per byte of a header at worst: "1,1,1,…" */
 
 static const char *const names[CJ_DTYPES] = {
-    [CJ_F32] = "F32", [CJ_F64] = "F64", [CJ_BF16] = "BF16", [CJ_F16] = "F16", [CJ_I64] = "I64", [CJ_I32] = "I32", [CJ_U8] = "U8", [CJ_BOOL] = "BOOL",
+    [CJ_F32] = "F32", [CJ_F64] = "F64", [CJ_BF16] = "BF16", [CJ_F16] = "F16",
+    [CJ_I64] = "I64", [CJ_I32] = "I32", [CJ_U8] = "U8",     [CJ_BOOL] = "BOOL",
 };
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------------------------------- */
@@ -59,13 +60,15 @@ static bool read_entry(cj_reader *r, const cJSON *j, entry *e)
         if (!slot || *slot) return refuse(r, e->name, "dtype, shape and data_offsets are expected, each once");
         *slot = field;
     }
-    if (!cJSON_IsString(dtype) || !cJSON_IsArray(shape) || !cJSON_IsArray(offsets)) return refuse(r, e->name, "dtype, shape or data_offsets is missing");
+    if (!cJSON_IsString(dtype) || !cJSON_IsArray(shape) || !cJSON_IsArray(offsets))
+        return refuse(r, e->name, "dtype, shape or data_offsets is missing");
 
     e->dtype = CJ_DEFAULT_DTYPE;
     for (int i = 1; i < CJ_DTYPES; i++)
         if (strcmp(dtype->valuestring, names[i]) == 0) e->dtype = (cj_dtype)i;
     if (e->dtype == CJ_DEFAULT_DTYPE)
-        return cj__file_error(r->ctx, r->op, r->path, "tensor '%.60s': dtype %.20s is none of F32 F64 BF16 F16 I64 I32 U8 BOOL", e->name, dtype->valuestring);
+        return cj__file_error(r->ctx, r->op, r->path, "tensor '%.60s': dtype %.20s is none of F32 F64 BF16 F16 I64 I32 U8 BOOL", e->name,
+                              dtype->valuestring);
 
     e->shape = CJ_SCALAR;
     cJSON_ArrayForEach(field, shape)
@@ -76,10 +79,11 @@ static bool read_entry(cj_reader *r, const cJSON *j, entry *e)
     int64_t n = cj__numel(r->ctx, r->op, e->shape.ndim, e->shape.dim);
     if (n < 0) return false;
     const cJSON *begin = offsets->child, *end = begin ? begin->next : NULL;
-    if (!end || end->next || !whole_number(begin, &e->begin) || !whole_number(end, &e->end)) return refuse(r, e->name, "data_offsets are not two whole numbers");
+    if (!end || end->next || !whole_number(begin, &e->begin) || !whole_number(end, &e->end))
+        return refuse(r, e->name, "data_offsets are not two whole numbers");
     if (e->end < e->begin || e->end - e->begin != n * (int64_t)cj_dtype_size(e->dtype))
-        return cj__file_error(r->ctx, r->op, r->path, "tensor '%.60s': %s %s does not fit into bytes %lld to %lld", e->name, cj_dtype_name(e->dtype),
-                              cj__shape_text(e->shape.ndim, e->shape.dim), (long long)e->begin, (long long)e->end);
+        return cj__file_error(r->ctx, r->op, r->path, "tensor '%.60s': %s %s does not fit into bytes %lld to %lld", e->name,
+                              cj_dtype_name(e->dtype), cj__shape_text(e->shape.ndim, e->shape.dim), (long long)e->begin, (long long)e->end);
     return true;
 }
 
@@ -102,11 +106,13 @@ static bool check_entries(cj_reader *r, entry *e, int n, int64_t bytes)
     qsort(e, (size_t)n, sizeof *e, by_begin);
     int64_t at = 0;
     for (int i = 0; i < n; i++) {
-        if (e[i].begin != at) return refuse(r, e[i].name, e[i].begin < at ? "its bytes overlap those of another one" : "there is a hole before its bytes");
+        if (e[i].begin != at)
+            return refuse(r, e[i].name, e[i].begin < at ? "its bytes overlap those of another one" : "there is a hole before its bytes");
         at = e[i].end;
     }
     if (at != bytes)
-        return cj__file_error(r->ctx, r->op, r->path, "the tensors have %lld bytes, the file has %lld after its header", (long long)at, (long long)bytes);
+        return cj__file_error(r->ctx, r->op, r->path, "the tensors have %lld bytes, the file has %lld after its header", (long long)at,
+                              (long long)bytes);
     qsort(e, (size_t)n, sizeof *e, by_order);
     return true;
 }
@@ -212,7 +218,8 @@ static cj_archive *load(cj_reader *r)
         return NULL;
     }
     if (c->memory_cap && n > (c->memory_cap - (c->memory.held < c->memory_cap ? c->memory.held : c->memory_cap)) / NODE_BYTES) {
-        cj__error(c, CJ_EMEMORY, "%s: %s: a header of %llu bytes may need more memory than the cap leaves", r->op, r->path, (unsigned long long)n);
+        cj__error(c, CJ_EMEMORY, "%s: %s: a header of %llu bytes may need more memory than the cap leaves", r->op, r->path,
+                  (unsigned long long)n);
         return NULL;
     }
     char *text = cj__alloc(c, (size_t)n + 1);
@@ -294,7 +301,8 @@ bool cj_safetensors_save(cj_ctx *c, const char *path, const cj_named *item, int 
     const char *op = "cj_safetensors_save";
     if (!c || !cj__cancel_check(c) || !cj__named_check(c, op, item, n) || !check_pairs(c, op, pair, pairs)) return false;
     for (int i = 0; i < n; i++)
-        if (strcmp(item[i].name, "__metadata__") == 0) return cj__error(c, CJ_EVALUE, "%s: __metadata__ cannot be the name of a tensor", op);
+        if (strcmp(item[i].name, "__metadata__") == 0)
+            return cj__error(c, CJ_EVALUE, "%s: __metadata__ cannot be the name of a tensor", op);
     size_t bytes = (size_t)n * sizeof(int64_t);
     int64_t *begin = cj__alloc(c, bytes), at = 0;
     if (!begin) return false;

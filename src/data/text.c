@@ -47,7 +47,8 @@ static bool read_gzip(cj_reader *r, cj_text *out)
     if (r->size < 18) return cj__file_error(r->ctx, r->op, r->path, "not a gzip file");
     if (!cj__reader_at(r, r->size - 4, tail, 4)) return false;
     int64_t n = cj__get32(tail);
-    if (n > 1032 * r->size || n > MAX_TEXT) return cj__file_error(r->ctx, r->op, r->path, "%lld bytes are announced, more than it can hold", (long long)n);
+    if (n > 1032 * r->size || n > MAX_TEXT)
+        return cj__file_error(r->ctx, r->op, r->path, "%lld bytes are announced, more than it can hold", (long long)n);
     cj_source part = cj__source_part(r, 0, r->size);
     cj_inflater *z = cj__inflate_open(&part, n, true);
     if (!z) return false;
@@ -96,6 +97,7 @@ bool cj__text_shakespeare(const cj_dataset_entry *e, cj_ctx *c, cj_text *out)
             if (n > 0 && n < (int)sizeof path && access(path, F_OK) == 0) return read_file(c, path, out);
         }
     }
-    return cj__error(c, CJ_EFILE, "cj_dataset_open: shakespeare was found neither as %s/%s nor as ~/.cache/cajal/%s; put it there or set $CAJAL_DATA",
+    return cj__error(c, CJ_EFILE,
+                     "cj_dataset_open: shakespeare was found neither as %s/%s nor as ~/.cache/cajal/%s; put it there or set $CAJAL_DATA",
                      data && *data ? data : "$CAJAL_DATA", files[0], files[0]);
 }

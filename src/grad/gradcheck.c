@@ -77,12 +77,20 @@ static void note(cj_gradcheck_result *r, double a, double n, int input, int64_t 
     if (!(error <= tolerance)) r->ok = false;
 }
 
+/* A corner: the slopes on both sides differ far more than curvature over one step explains, and the derivative is one of the subgradients. */
+static bool is_kink(double a, double left, double right)
+{
+    double low = fmin(left, right), high = fmax(left, right), size = fmax(1, fabs(left) + fabs(right));
+    return high - low > 1e-3 * size && a >= low - 1e-6 * size && a <= high + 1e-6 * size;
+}
+
 /* Checks d<v, fn>/dx against differences, and jvp against vjp. */
 static bool check_order(cj_ctx *c, checked *k, cj_tensor *const *x, const cj_gradcheck_opts *o, const char *what, cj_gradcheck_result *r)
 {
     cj_tensor *g[MAX_ARGS], *t[MAX_ARGS];
     cj_vjp(c, scalar_of, k, x, k->n, NULL, g);
     if (c->error) return false;
+    double here = value_at(c, k, x);
     for (int i = 0; i < k->n; i++) {
         double *at = (double *)x[i]->data; /* f64, contiguous and private to the check */
         for (int64_t e = 0; e < x[i]->numel; e++) {
@@ -94,7 +102,8 @@ static bool check_order(cj_ctx *c, checked *k, cj_tensor *const *x, const cj_gra
             at[e] = was;
             if (c->error) return false;
             double a = ((const double *)cj_contiguous(g[i])->data)[e];
-            note(r, a, (up - down) / (2 * h), i, e, what, o->tolerance);
+            if (is_kink(a, (here - down) / h, (up - here) / h)) r->kinks++;
+            else note(r, a, (up - down) / (2 * h), i, e, what, o->tolerance);
         }
     }
     if (o->no_jvp) return true;

@@ -107,6 +107,15 @@ static bool accumulate(cj_ctx *c, cj_tensor **sum, cj_tensor *g)
     return true;
 }
 
+/* The same for a seed, which is the caller's and stays with its scope. */
+static bool add_seed(cj_ctx *c, cj_tensor **sum, cj_tensor *seed)
+{
+    if (*sum) return accumulate(c, sum, seed);
+    cj__tensor_retain(seed, true);
+    *sum = seed;
+    return true;
+}
+
 static bool check_versions(cj_ctx *c, const cj_node *n)
 {
     for (int i = 0; i < n->nin + n->nout; i++) {
@@ -206,10 +215,12 @@ static bool run_node(cj_ctx *c, cj_node *n, uint64_t id, cj_tensor **acc, bool c
     return ok;
 }
 
-/* Marks the nodes that y reaches and, of them, those below which a wanted tensor lies. Returns the lowest node of interest. */
-static int64_t mark_path(cj_ctx *c, cj_tensor *const *y, int ny, int64_t from, uint64_t id, int64_t *top)
+/* Marks the nodes that y reaches and, of them, those below which a wanted tensor lies. Returns the lowest node of interest; `gone` is a node
+ * whose input has lost its history to an earlier pass. */
+static int64_t mark_path(cj_ctx *c, cj_tensor *const *y, int ny, int64_t from, uint64_t id, int64_t *top, const cj_node **gone)
 {
     *top = -1;
+    *gone = NULL;
     for (int k = 0; k < ny; k++)
         if (y[k]->node && y[k]->node->seq >= from) {
             y[k]->node->mark = id;
@@ -220,8 +231,11 @@ static int64_t mark_path(cj_ctx *c, cj_tensor *const *y, int ny, int64_t from, u
         cj_node *n = c->tape[s];
         if (!n || n->mark != id) continue;
         low = s;
-        for (int i = 0; i < n->nin; i++)
-            if (n->in[i]->node && n->in[i]->node->seq >= from) n->in[i]->node->mark = id;
+        for (int i = 0; i < n->nin; i++) {
+            const cj_tensor *t = n->in[i];
+            if (t->node && t->node->seq >= from) t->node->mark = id;
+            if (!t->node && cj__requires(t) && !(t->flags & CJ_T_LEAF) && t->mark != id) *gone = n;
+        }
     }
     for (int64_t s = low; s <= *top; s++) {
         cj_node *n = c->tape[s];
@@ -251,12 +265,14 @@ bool cj__reverse(cj_ctx *c, cj_tensor *const *y, cj_tensor *const *seed, int ny,
             x[i]->mark = id;
             x[i]->slot = i;
         }
-    int64_t top, low = mark_path(c, y, ny, from, id, &top);
+    const cj_node *gone;
+    int64_t top, low = mark_path(c, y, ny, from, id, &top, &gone);
+    const char *gone_name = gone ? gone->op->name : NULL; /* the node itself may be consumed below */
     bool ok = true;
     for (int k = 0; k < ny && ok; k++) {
         cj_tensor *t = y[k];
-        if (t->mark == id && t->slot >= 0) ok = accumulate(c, &out[t->slot], seed[k]);
-        if (t->node && t->node->seq >= from && ok) ok = accumulate(c, &t->node->g[t->out_index], seed[k]);
+        if (t->mark == id && t->slot >= 0) ok = add_seed(c, &out[t->slot], seed[k]);
+        if (t->node && t->node->seq >= from && ok) ok = add_seed(c, &t->node->g[t->out_index], seed[k]);
     }
     for (int64_t s = top; s >= low && ok; s--) {
         cj_node *node = c->tape[s];
@@ -285,6 +301,9 @@ bool cj__reverse(cj_ctx *c, cj_tensor *const *y, cj_tensor *const *seed, int ny,
                 }
         }
     while (c->tape_n > 0 && !c->tape[c->tape_n - 1]) c->tape_n--;
+    for (int i = 0; i < n && ok && gone_name; i++) /* what was not reached may lie behind what is gone: never a silent zero */
+        if (!out[i] && x[i]->slot == i)
+            ok = cj__error(c, CJ_EGRAPH, "backward of %s: the graph of an input was consumed by an earlier pass; set .retain there", gone_name);
     for (int i = 0; i < n; i++) {
         if (x[i]->mark == id && x[i]->slot >= 0 && x[i]->slot < i) { /* the same tensor asked for twice */
             out[i] = out[x[i]->slot];

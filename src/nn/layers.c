@@ -135,10 +135,16 @@ static cj_tensor *sequential_forward(cj_module *m, void *self, cj_tensor *x)
 {
     (void)self;
     cj_ctx *c = cj_module_ctx(m);
+    const cj_tensor *input = x;
     for (int i = 0, n = cj_module_children(m); i < n && !c->error; i++) {
         cj_enter(c, cj_module_child_name(m, i));
-        x = cj_forward(cj_module_child(m, i), x);
+        cj_tensor *y = cj_forward(cj_module_child(m, i), x);
         cj_leave(c);
+        if (x != input && x != y) { /* only the tape may still need it */
+            cj__take(c, x);
+            cj__tensor_release(x, true);
+        }
+        x = y;
     }
     return x;
 }

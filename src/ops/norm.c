@@ -193,7 +193,7 @@ cj_tensor *cj_layer_norm(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, doubl
     if (eps < 0) return cj_fail(c, CJ_EVALUE, "layer_norm: eps %g is negative", eps);
     if (bias && !weight) return cj_fail(c, CJ_EVALUE, "layer_norm: a bias without a weight");
     cj_norm_attrs a = { .eps = eps == 0 ? 1e-5 : eps, .affine = weight ? bias ? 2 : 1 : 0 };
-    cj_tensor *in[3] = { cj_contiguous(x), weight, bias }, *out[3];
+    cj_tensor *in[3] = { cj_contiguous(x), cj_contiguous(weight), cj_contiguous(bias) }, *out[3];
     cj__apply_n(c, &cj__ops_norm[LAYER_NORM], &a, in, 1 + a.affine, out);
     return out[0];
 }

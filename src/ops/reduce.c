@@ -13,6 +13,10 @@ static bool merge(const cj_tensor *x, int first, int last, int64_t *size, int64_
 {
     *size = 1;
     *stride = 1;
+    if (x->numel == 0) { /* without elements any strides do */
+        for (int d = first; d < last; d++) *size *= x->shape[d];
+        return true;
+    }
     bool any = false;
     for (int d = last - 1; d >= first; d--) {
         if (x->shape[d] == 1) continue;

@@ -537,7 +537,7 @@ static bool is_heavy(int code)
 /* A step that writes past the caches already has memory to wait for. */
 static int prefetch_weight(const job *j, int i)
 {
-    return is_heavy(j->steps[i].code) && !j->steps[i].stream ? 4 : 1;
+    return j->steps[i].stream ? 2 : is_heavy(j->steps[i].code) ? 4 : 1;
 }
 
 /* The next block of the direct inputs comes in while this one is worked on, evenly over time: every step takes a share of the lines that grows with its own

@@ -84,6 +84,8 @@ const char *gpu_scatter_add(gpu_state *st, int t, const void *x, int64_t outer, 
 /* ---- products (gemm.cu) -------------------------------------------------------------------------------------------------------------------------- */
 
 const char *gpu_gemm(gpu_state *st, int t, const cj_gemm *g);
+/* Room for operands packed before a product: valid until the next kernel that needs scratch, which gpu_gemm does not. */
+void *gpu_scratch(gpu_state *st, size_t *bytes);
 
 /* ---- rows (rows.cu): contiguous [rows, n] ---------------------------------------------------------------------------------------------------------- */
 

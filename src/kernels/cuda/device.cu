@@ -27,6 +27,12 @@ const char *gpu_check(gpu_state *st)
 
 void gpu_use(gpu_state *st) { cudaSetDevice(st->device); }
 
+void *gpu_scratch(gpu_state *st, size_t *bytes)
+{
+    *bytes = GPU_SCRATCH;
+    return st->scratch;
+}
+
 /* ---- open, close ------------------------------------------------------------------------------------------------------------------------------ */
 
 static bool open_parts(gpu_state *st, cudaError_t *e)

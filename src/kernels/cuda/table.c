@@ -277,46 +277,100 @@ static const char *run_scatter_add(void *state, const cj_call *call)
 
 /* ---- products ---------------------------------------------------------------------------------------------------------------------------------------------------- */
 
-static int64_t batch_stride(const cj_tensor *t, int d, int batch_dims)
+/* The batch of a product: merged dimensions, innermost first, with the steps of a, b and y. */
+typedef struct batch {
+    int n;
+    int64_t size[CJ_MAX_DIMS], a[CJ_MAX_DIMS], b[CJ_MAX_DIMS], y[CJ_MAX_DIMS];
+} batch;
+
+/* x as the product sees it: strides over the batch dimensions of y, then row and column. */
+typedef struct operand {
+    const char *data;
+    int64_t step[CJ_MAX_DIMS], row, col;
+} operand;
+
+static operand operand_of(const cj_tensor *x, int dims)
 {
-    int own = d - (batch_dims - (t->ndim - 2));
-    return own < 0 || t->shape[own] == 1 ? 0 : t->stride[own];
+    operand o = { .data = x->data, .row = x->stride[x->ndim - 2], .col = x->stride[x->ndim - 1] };
+    for (int d = 0; d < dims; d++) {
+        int own = d - (dims - (x->ndim - 2));
+        o.step[d] = own < 0 || x->shape[own] == 1 ? 0 : x->stride[own];
+    }
+    return o;
+}
+
+static batch batch_of(const cj_tensor *y, const operand *a, const operand *b)
+{
+    batch t = { 0 };
+    for (int d = y->ndim - 3; d >= 0; d--) {
+        if (y->shape[d] == 1) continue;
+        const int64_t sa = a->step[d], sb = b->step[d], sy = y->stride[d];
+        const int k = t.n - 1;
+        if (t.n && sa == t.a[k] * t.size[k] && sb == t.b[k] * t.size[k] && sy == t.y[k] * t.size[k]) {
+            t.size[k] *= y->shape[d];
+            continue;
+        }
+        t.a[t.n] = sa, t.b[t.n] = sb, t.y[t.n] = sy, t.size[t.n++] = y->shape[d];
+    }
+    return t;
+}
+
+/* Copies an operand whose batch does not step evenly (heads cut out of one projection) to row-major scratch, so that the batch is one product. */
+static const char *pack(gpu_state *st, const cj_tensor *y, int64_t rows, int64_t cols, operand *o, size_t *used)
+{
+    const int dims = y->ndim - 2;
+    int64_t shape[CJ_MAX_DIMS], from[CJ_MAX_DIMS], to[CJ_MAX_DIMS], next = rows * cols, size = gpu_elem(y->dtype);
+    bool even = true;
+    for (int d = dims - 1; d >= 0; d--) {
+        shape[d] = y->shape[d], from[d] = o->step[d], to[d] = next;
+        even = even && (y->shape[d] == 1 || o->step[d] == next);
+        next *= y->shape[d];
+    }
+    size_t room;
+    char *scratch = gpu_scratch(st, &room);
+    if (even || *used + (size_t)(next * size) > room) return NULL; /* as it is */
+    scratch += *used;
+    const bool transposed = o->row == 1 && o->col != 1; /* stays so: memory is read in its own order */
+    shape[dims] = transposed ? cols : rows, shape[dims + 1] = transposed ? rows : cols;
+    from[dims] = transposed ? o->col : o->row, from[dims + 1] = transposed ? o->row : o->col;
+    to[dims] = shape[dims + 1], to[dims + 1] = 1;
+    const char *e = gpu_copy(st, y->ndim, shape, y->dtype, o->data, from, y->dtype, scratch, to, nowhere);
+    o->data = scratch;
+    o->row = transposed ? 1 : cols;
+    o->col = transposed ? rows : 1;
+    for (int d = 0; d < dims; d++) o->step[d] = to[d];
+    *used += ((size_t)(next * size) + 255) & ~(size_t)255;
+    return e;
 }
 
 static const char *run_matmul(void *state, const cj_call *call)
 {
-    const cj_tensor *a = call->in[0], *b = call->in[1], *y = call->out[0];
-    const int na = a->ndim, nb = b->ndim, dims = y->ndim - 2;
-    cj_gemm g = { .m = y->shape[dims], .n = y->shape[dims + 1], .k = a->shape[na - 1], .batch = 1, .a = a->data, .b = b->data, .c = y->data,
-                  .a_row = a->stride[na - 2], .a_col = a->stride[na - 1], .b_row = b->stride[nb - 2], .b_col = b->stride[nb - 1], .c_row = y->stride[dims] };
-    /* Batch dimensions, innermost first, merged while all three step evenly. */
-    int64_t sa[CJ_MAX_DIMS], sb[CJ_MAX_DIMS], sy[CJ_MAX_DIMS], size[CJ_MAX_DIMS], outer = 1;
-    int n = 0;
-    for (int d = dims - 1; d >= 0; d--) {
-        if (y->shape[d] == 1) continue;
-        int64_t ta = batch_stride(a, d, dims), tb = batch_stride(b, d, dims), ty = y->stride[d];
-        if (n && ta == sa[n - 1] * size[n - 1] && tb == sb[n - 1] * size[n - 1] && ty == sy[n - 1] * size[n - 1]) {
-            size[n - 1] *= y->shape[d];
-            continue;
-        }
-        sa[n] = ta, sb[n] = tb, sy[n] = ty, size[n++] = y->shape[d];
-    }
-    if (n == 1 && sb[0] == 0 && sa[0] == g.m * g.a_row && sy[0] == g.m * g.c_row) { /* one tall product */
-        g.m *= size[0];
-        return gpu_gemm(state, y->dtype, &g);
-    }
-    if (n) g.batch = size[0], g.a_batch = sa[0], g.b_batch = sb[0], g.c_batch = sy[0];
-    for (int i = 1; i < n; i++) outer *= size[i];
-    const int64_t elem = gpu_elem(y->dtype);
+    const cj_tensor *y = call->out[0];
+    const int dims = y->ndim - 2;
+    operand a = operand_of(call->in[0], dims), b = operand_of(call->in[1], dims);
+    const int64_t m = y->shape[dims], n = y->shape[dims + 1], k = call->in[0]->shape[call->in[0]->ndim - 1], elem = gpu_elem(y->dtype);
+    if (!y->numel) return NULL;
+    batch t = batch_of(y, &a, &b);
     const char *e = NULL;
+    if (t.n > 1 && k > 0) {
+        size_t used = 0;
+        if (!(e = pack(state, y, m, k, &a, &used))) e = pack(state, y, k, n, &b, &used);
+        if (e) return e;
+        t = batch_of(y, &a, &b);
+    }
+    cj_gemm g = { .m = m, .n = n, .k = k, .batch = 1, .a_row = a.row, .a_col = a.col, .b_row = b.row, .b_col = b.col, .c_row = y->stride[dims] };
+    int64_t outer = 1;
+    if (t.n == 1 && t.b[0] == 0 && t.a[0] == m * a.row && t.y[0] == m * g.c_row) g.m *= t.size[0]; /* one tall product */
+    else if (t.n) g.batch = t.size[0], g.a_batch = t.a[0], g.b_batch = t.b[0], g.c_batch = t.y[0];
+    for (int i = 1; i < t.n; i++) outer *= t.size[i];
     for (int64_t o = 0; o < outer && !e; o++) {
         int64_t left = o, oa = 0, ob = 0, oy = 0;
-        for (int i = 1; i < n; i++) {
-            int64_t k = left % size[i];
-            left /= size[i];
-            oa += k * sa[i], ob += k * sb[i], oy += k * sy[i];
+        for (int i = 1; i < t.n; i++) {
+            const int64_t at = left % t.size[i];
+            left /= t.size[i];
+            oa += at * t.a[i], ob += at * t.b[i], oy += at * t.y[i];
         }
-        g.a = a->data + oa * elem, g.b = b->data + ob * elem, g.c = y->data + oy * elem;
+        g.a = a.data + oa * elem, g.b = b.data + ob * elem, g.c = y->data + oy * elem;
         e = gpu_gemm(state, y->dtype, &g);
     }
     return e;

@@ -1,0 +1,60 @@
+"""Runs a PyTorch benchmark script as it is, and times its steps in bursts on request, so that `cajal bench` can alternate with it.
+
+    peer.py SCRIPT THREADS eager|compile [ARGUMENT]
+
+The scripts end in bench.run(name, step, ...).  Here `bench` is this file's: run() says "ready NAME VERSION" and then obeys stdin:
+"burst S" times chunks of about a millisecond for S seconds and prints the seconds of one step in the fastest chunk; "next" goes on with the script.
+With `compile` the script's `net` is put through torch.compile first.
+"""
+import os, runpy, sys, types
+
+script, threads, mode = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+for v in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[v] = str(threads)
+answers = os.fdopen(os.dup(1), "w")  # what the scripts themselves print goes nowhere
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+import torch
+from time import perf_counter as now
+
+torch.set_num_threads(threads)
+torch.manual_seed(0)
+
+
+def answer(text):
+    answers.write(text + "\n")
+    answers.flush()
+
+
+def burst(step, seconds, chunk=1e-3):
+    start, best = now(), float("inf")
+    for _ in range(3):
+        t = now(); step(); best = min(best, now() - t)
+    times = int(chunk / best) + 1 if best < chunk else 1
+    best = float("inf")
+    while True:
+        t = now()
+        for _ in range(times): step()
+        best = min(best, (now() - t) / times)
+        if now() - start >= seconds: return best
+
+
+def serve(name, step, *args, **more):
+    if mode == "compile":
+        g = step.__globals__
+        g["net"] = torch.compile(g["net"])
+    start = now()
+    step()
+    while now() - start < 0.5: step()  # warm
+    answer(f"ready {name} {torch.__version__}")
+    for line in sys.stdin:
+        word = line.split()
+        if word[0] == "next": return
+        answer(repr(burst(step, float(word[1]))))
+    os._exit(0)
+
+
+stand_in = types.ModuleType("bench")
+stand_in.run, stand_in.T = serve, threads
+sys.modules["bench"] = stand_in
+sys.argv = [script, str(threads)] + sys.argv[4:]
+runpy.run_path(script, run_name="__main__")

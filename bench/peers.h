@@ -1,0 +1,13 @@
+/* The peers of one benchmark, as bench_compare sees them. */
+#ifndef CJ_BENCH_PEERS_H
+#define CJ_BENCH_PEERS_H
+
+#include "bench/bench.h"
+
+enum { BENCH_PEERS = 4 };
+
+int bench_peers_count(const bench_peer *peers);                            /* 0 for NULL */
+double bench_peer_burst(bench_peer *peers, int i, double seconds);        /* seconds of one step; NAN when it has died */
+const char *bench_peer_label(const bench_peer *peers, int i);             /* "torch 2.15.0 2T" */
+
+#endif

@@ -1,0 +1,349 @@
+/* Plots: ticks, the data file, the pixels, strange numbers, errors, no space, no memory. */
+#include <math.h>
+
+#include "files.h"
+
+#include <cajal/plot.h>
+
+#include "plot/plot.h"
+
+#if defined CJ_HAVE_CAIRO
+#include <cairo.h>
+#endif
+
+/* fontconfig keeps what it has read. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) { return "leak:libfontconfig\n"; }
+
+static cj_ctx *new_ctx(void)
+{
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    assert_true(cj_ok(c));
+    return c;
+}
+
+/* Without cairo saving writes the data and says so. */
+static bool saved(cj_ctx *c, cj_plot *p, const char *path)
+{
+    bool ok = cj_plot_save(p, path);
+#if !defined CJ_HAVE_CAIRO
+    assert_false(ok);
+    if (cj_error(c) == CJ_EFILE && strstr(cj_message(c), "cairo")) {
+        cj_clear(c);
+        return true;
+    }
+#endif
+    assert_int_equal(ok, cj_ok(c));
+    return ok;
+}
+
+/* ---- ticks ------------------------------------------------------------------------------------------------------------------------------------------ */
+
+static void expect_ticks(cj_axis a, const char *texts)
+{
+    char all[1024] = "";
+    for (int i = 0; i < a.n; i++) {
+        if (!a.tick[i].text[0]) continue;
+        if (all[0]) strcat(all, " ");
+        strcat(all, a.tick[i].text);
+        if (a.tick[i].power) sprintf(all + strlen(all), "^%d", a.tick[i].exponent);
+    }
+    assert_string_equal(all, texts);
+}
+
+static void ticks(void **state)
+{
+    (void)state;
+    expect_ticks(cj__axis_make(0, 1, false, 0, 0, false, false, 5), "0.0 0.2 0.4 0.6 0.8 1.0");
+    expect_ticks(cj__axis_make(0, 499, false, 0, 0, true, true, 5), "0 100 200 300 400 500");
+    expect_ticks(cj__axis_make(0, 499, false, 0, 0, true, false, 5), "0 100 200 300 400");
+    expect_ticks(cj__axis_make(-3, 3, false, 0, 0, false, false, 6), "\xe2\x88\x92"
+                                                                     "3 \xe2\x88\x92"
+                                                                     "2 \xe2\x88\x92"
+                                                                     "1 0 1 2 3");
+    expect_ticks(cj__axis_make(1, 4, false, 0, 0, true, false, 9), "1 2 3 4");
+    expect_ticks(cj__axis_make(0.0021, 0.0044, false, 0, 0, false, false, 5), "0.0025 0.0030 0.0035 0.0040");
+    cj_axis a = cj__axis_make(0, 2.4e7, false, 0, 0, false, false, 5);
+    assert_int_equal(a.exponent, 7);
+    expect_ticks(a, "0.0 0.5 1.0 1.5 2.0");
+    expect_ticks(cj__axis_make(0.01, 100, true, 0, 0, false, false, 6), "0.01 0.1 1 10 100");
+    expect_ticks(cj__axis_make(1e-6, 1e2, true, 0, 0, false, false, 5), "10^-6 10^-4 10^-2 10^0 10^2");
+    expect_ticks(cj__axis_make(3, 70, true, 0, 0, false, false, 6), "5 10 20 50");
+    expect_ticks(cj__axis_make(INFINITY, -INFINITY, false, 0, 0, false, false, 2), "0.0 0.5 1.0");
+    a = cj__axis_make(5, 5, false, 0, 0, false, false, 5);
+    assert_true(a.low < 5 && a.high > 5);
+    assert_true(cj__axis_place(&a, 5) == 0.5);
+    a = cj__axis_make(1, 100, true, 0, 0, false, false, 5);
+    assert_true(fabs(cj__axis_place(&a, 10) - 0.5) < 1e-12);
+    char text[32];
+    cj__number_text(-0.001, 2, text);
+    assert_string_equal(text, "0.00");
+}
+
+/* ---- the data file ---------------------------------------------------------------------------------------------------------------------------------- */
+
+static void expect_file(const char *path, const char *text)
+{
+    size_t n;
+    unsigned char *found = read_all(path, &n);
+    found[n] = 0;
+    assert_string_equal((char *)found, text);
+    free(found);
+}
+
+static void data_files(void **state)
+{
+    (void)state;
+    cj_ctx *c = new_ctx();
+    cj_plot *p = cj_plot_new(c, "title");
+    assert_true(cj_plot_line(p, "a\tb\nc", (double[]){ 1, 2.5 }, (double[]){ 0.1, NAN }, 2));
+    assert_true(cj_plot_points(p, NULL, NULL, (double[]){ 1e-9, 1.0 / 3 }, 2));
+    assert_true(saved(c, p, in_folder("data.PNG")));
+    expect_file(in_folder("data.tsv"), "series\tx\ty\na b c\t1\t0.1\na b c\t2.5\tnan\n1\t0\t1e-09\n1\t1\t0.33333333333333331\n");
+    p = cj_plot_new(c, NULL);
+    assert_true(cj_plot_bars(p, "x", (const char *[]){ "one", "two" }, (double[]){ 1, 2 }, 2));
+    assert_true(saved(c, p, in_folder("bars.svg")));
+    expect_file(in_folder("bars.tsv"), "series\tx\ty\nx\tone\t1\nx\ttwo\t2\n");
+    p = cj_plot_new(c, NULL);
+    assert_true(cj_plot_heat(p, (double[]){ 1, 2, 3, 4 }, 2, 2, (const char *[]){ "r", "s" }, NULL));
+    assert_true(saved(c, p, in_folder("heat.png")));
+    expect_file(in_folder("heat.tsv"), "row\tcolumn\tvalue\nr\t0\t1\nr\t1\t2\ns\t0\t3\ns\t1\t4\n");
+    p = cj_plot_new(c, NULL);
+    assert_true(cj_plot_field(p, (double[]){ 1, 2, 3, 4 }, 2, 2, -1, 1, 0, 5));
+    assert_true(cj_plot_line(p, "l", NULL, (double[]){ 1 }, 1));
+    assert_true(saved(c, p, in_folder("field.png")));
+    expect_file(in_folder("field.tsv"), "y\tx\tvalue\n0\t-1\t1\n0\t1\t2\n5\t-1\t3\n5\t1\t4\n\nseries\tx\ty\nl\t0\t1\n");
+    cj_ctx_free(c);
+}
+
+/* ---- the picture -------------------------------------------------------------------------------------------------------------------------------------- */
+
+#if defined CJ_HAVE_CAIRO
+
+/* Pixels that are near a colour. */
+static int count_color(const char *path, int width, int height, unsigned color)
+{
+    cairo_surface_t *s = cairo_image_surface_create_from_png(path);
+    assert_int_equal(cairo_surface_status(s), CAIRO_STATUS_SUCCESS);
+    assert_int_equal(cairo_image_surface_get_width(s), width);
+    assert_int_equal(cairo_image_surface_get_height(s), height);
+    const unsigned char *data = cairo_image_surface_get_data(s);
+    int count = 0;
+    for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x++) {
+            uint32_t p;
+            memcpy(&p, data + y * cairo_image_surface_get_stride(s) + 4 * x, 4);
+            int d = abs((int)(p >> 16 & 255) - (int)(color >> 16 & 255)) + abs((int)(p >> 8 & 255) - (int)(color >> 8 & 255)) +
+                    abs((int)(p & 255) - (int)(color & 255));
+            count += d < 12;
+        }
+    cairo_surface_destroy(s);
+    return count;
+}
+
+static void pixels(void **state)
+{
+    (void)state;
+    cj_ctx *c = new_ctx();
+    cj_plot *p = cj_plot_new(c, "Two lines");
+    assert_true(cj_plot_labels(p, "x", "y"));
+    assert_true(cj_plot_line(p, "one", NULL, (double[]){ 0, 1 }, 2) && cj_plot_line(p, "two", NULL, (double[]){ 1, 0 }, 2));
+    assert_true(cj_plot_save(p, in_folder("lines.png")));
+    int blue = count_color(in_folder("lines.png"), 1000, 640, 0x0072b2), red = count_color(in_folder("lines.png"), 1000, 640, 0xd55e00);
+    assert_true(blue > 800 && blue < 4000 && red > 800 && red < 4000);
+    assert_true(count_color(in_folder("lines.png"), 1000, 640, 0xffffff) > 500000);
+    assert_true(count_color(in_folder("lines.png"), 1000, 640, 0x222222) > 100); /* the title */
+
+    p = cj_plot_new(c, NULL);
+    assert_true(cj_plot_size(p, 400, 300) && cj_plot_bars(p, NULL, NULL, (double[]){ 1 }, 1));
+    assert_true(cj_plot_save(p, in_folder("bar.png")));
+    blue = count_color(in_folder("bar.png"), 400, 300, 0x0072b2); /* two thirds of the plot */
+    assert_true(blue > 400 * 300 / 3 && blue < 400 * 300 * 2 / 3);
+
+    p = cj_plot_new(c, NULL); /* a line of one point, and a million points that end in the same place */
+    double *many = malloc(1000000 * sizeof *many);
+    for (int i = 0; i < 1000000; i++) many[i] = sin(i * 1e-5);
+    assert_true(cj_plot_line(p, NULL, (double[]){ 500000 }, (double[]){ 0.5 }, 1) && cj_plot_line(p, NULL, NULL, many, 1000000));
+    free(many);
+    assert_true(cj_plot_save(p, in_folder("many.svg")));
+    size_t n;
+    unsigned char *svg = read_all(in_folder("many.svg"), &n);
+    assert_memory_equal(svg, "<?xml", 5);
+    assert_true(n > 1000 && n < 1000000); /* of all points only those that show */
+    free(svg);
+    cj_ctx_free(c);
+}
+
+static void same_bytes(void **state)
+{
+    (void)state;
+    cj_ctx *c = new_ctx();
+    const char *a = in_folder("a.png"), *b = in_folder("b.png"); /* cairo numbers the parts of an SVG through the whole process */
+    cj_plot *p = cj_plot_new(c, "Same");
+    assert_true(cj_plot_line(p, "l", NULL, (double[]){ 0, 3, 1 }, 3));
+    assert_true(cj_plot_save(p, a) && cj_plot_save(p, b));
+    size_t n, m;
+    unsigned char *x = read_all(a, &n), *y = read_all(b, &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(x, y, n);
+    free(x);
+    free(y);
+    cj_ctx_free(c);
+}
+
+static bool save_plot(cj_ctx *c, const char *path)
+{
+    char png[200];
+    snprintf(png, sizeof png, "%s.png", path);
+    write_all(png, "old", 3);
+    cj_plot *p = cj_plot_new(c, "Full");
+    bool ok = cj_plot_line(p, "l", NULL, (double[]){ 1, 2 }, 2) && cj_plot_save(p, png);
+    if (!ok) {
+        size_t n;
+        unsigned char *now = read_all(png, &n); /* the old picture is still there */
+        assert_int_equal(n, 3);
+        free(now);
+        strcat(png, ".tmp");
+        assert_false(exists(png));
+    }
+    return ok;
+}
+
+static void no_space(void **state)
+{
+    (void)state;
+    struct rlimit before, limit;
+    getrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, SIG_IGN);
+    for (rlim_t most = 4; most < 4000; most = most * 3) {
+        cj_ctx *c = new_ctx();
+        limit = before;
+        limit.rlim_cur = most;
+        setrlimit(RLIMIT_FSIZE, &limit);
+        bool ok = save_plot(c, in_folder("full"));
+        setrlimit(RLIMIT_FSIZE, &before);
+        assert_false(ok);
+        assert_int_equal(cj_error(c), CJ_EFILE);
+        assert_non_null(strstr(cj_message(c), "File too large"));
+        cj_ctx_free(c);
+    }
+}
+
+#endif
+
+/* ---- strange numbers --------------------------------------------------------------------------------------------------------------------------------------- */
+
+static double strange(void)
+{
+    static const double odd[] = { 0,      -0.0,   1,      -1,   NAN,      INFINITY, -INFINITY, 1e308,
+                                  -1e308, 5e-324, 1e-300, 1e15, 1e15 + 1, 0.1,      123456789, -3e-7 };
+    uint64_t d = dice();
+    return d % 3 ? odd[d / 3 % (sizeof odd / sizeof odd[0])] : ((double)(d >> 11) * 0x1p-53 - 0.5) * pow(10, (double)(dice() % 20) - 10);
+}
+
+static void strange_numbers(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 150; round++) {
+        cj_ctx *c = new_ctx();
+        cj_plot *p = cj_plot_new(c, round % 3 ? "Strange" : NULL);
+        int kind = (int)(dice() % 4), series = 1 + (int)(dice() % 3);
+        cj_plot_log(p, kind < 3 && dice() % 2, kind < 3 && dice() % 2);
+        cj_plot_size(p, 200 + (int)(dice() % 300), 150 + (int)(dice() % 200));
+        for (int k = 0; k < series; k++) {
+            double x[40], y[40];
+            int n = kind == 1 ? 7 : (int)(dice() % 40);
+            for (int i = 0; i < 40; i++) x[i] = strange(), y[i] = strange();
+            if (kind == 1) assert_true(cj_plot_bars(p, dice() % 2 ? "bars" : NULL, NULL, y, n));
+            else if (kind == 2 && k == 0) assert_true(cj_plot_heat(p, y, 1 + (int)(dice() % 5), 1 + (int)(dice() % 5), NULL, NULL));
+            else if (kind == 3 && k == 0) assert_true(cj_plot_field(p, y, 4, 5, 1, 2, 3, 4));
+            else if (kind != 2) assert_true((dice() % 2 ? cj_plot_line : cj_plot_points)(p, "series", dice() % 2 ? x : NULL, y, n));
+        }
+        if (!saved(c, p, in_folder(round % 4 ? "strange.png" : "strange.svg"))) fail_msg("%s", cj_message(c));
+        cj_ctx_free(c);
+    }
+}
+
+/* ---- errors ----------------------------------------------------------------------------------------------------------------------------------------------------- */
+
+static void errors(void **state)
+{
+    (void)state;
+    cj_ctx *c = new_ctx();
+    cj_plot *p = cj_plot_new(c, "Errors"), *bars = cj_plot_new(c, NULL);
+    const double y[] = { 1, 2 };
+    assert_true(cj_plot_line(p, NULL, NULL, y, 2) && cj_plot_bars(bars, NULL, NULL, y, 2));
+#define REFUSED(call, code)                                                                                                                \
+    do {                                                                                                                                   \
+        assert_false(call);                                                                                                                \
+        assert_int_equal(cj_error(c), code);                                                                                               \
+        assert_true(strlen(cj_message(c)) > 10);                                                                                           \
+        cj_clear(c);                                                                                                                       \
+    } while (0)
+    REFUSED(cj_plot_save(p, in_folder("x.jpg")), CJ_EVALUE);
+    REFUSED(cj_plot_save(p, ".png"), CJ_EVALUE);
+    REFUSED(cj_plot_save(p, NULL), CJ_EVALUE);
+    REFUSED(cj_plot_save(p, "/nowhere/x.png"), CJ_EFILE);
+    REFUSED(cj_plot_line(p, NULL, NULL, NULL, 2), CJ_EVALUE);
+    REFUSED(cj_plot_line(p, NULL, NULL, y, -1), CJ_EVALUE);
+    REFUSED(cj_plot_line(p, "\xff", NULL, y, 2), CJ_EVALUE);
+    REFUSED(cj_plot_bars(p, NULL, NULL, y, 2), CJ_EVALUE);
+    REFUSED(cj_plot_heat(p, y, 1, 2, NULL, NULL), CJ_EVALUE);
+    REFUSED(cj_plot_line(bars, NULL, NULL, y, 2), CJ_EVALUE);
+    REFUSED(cj_plot_bars(bars, NULL, NULL, y, 1), CJ_ESHAPE);
+    REFUSED(cj_plot_heat(p, y, 0, 2, NULL, NULL), CJ_ESHAPE);
+    REFUSED(cj_plot_field(p, y, 1, 2, 0, 1, 0, 1), CJ_ESHAPE);
+    REFUSED(cj_plot_field(p, y, 2, 2, 1, 1, 0, 1), CJ_EVALUE);
+    REFUSED(cj_plot_range_x(p, 1, 1), CJ_EVALUE);
+    REFUSED(cj_plot_range_y(p, NAN, 1), CJ_EVALUE);
+    REFUSED(cj_plot_size(p, 10, 10), CJ_EVALUE);
+    cj_plot *field = cj_plot_new(c, NULL);
+    assert_true(cj_plot_field(field, (double[]){ 1, 2, 3, 4 }, 2, 2, 1, 2, 1, 2) && cj_plot_log(field, true, false));
+    REFUSED(cj_plot_save(field, in_folder("field.png")), CJ_EVALUE);
+    assert_true(cj_plot_range_x(p, -1, 1));
+    REFUSED(cj_plot_log(p, true, false), CJ_EVALUE);
+    cj_fail(c, CJ_EVALUE, "test"); /* nothing happens while an error is set */
+    assert_false(cj_plot_save(p, in_folder("error.png")));
+    assert_false(exists(in_folder("error.tsv")));
+    assert_null(cj_plot_new(c, NULL));
+    assert_null(cj_plot_new(NULL, NULL));
+    assert_false(cj_plot_line(NULL, NULL, NULL, y, 2));
+    cj_plot_free(NULL);
+    cj_plot_free(p);
+    cj_ctx_free(c);
+}
+
+static bool memory(cj_ctx *c)
+{
+    cj_plot *p = cj_plot_new(c, "Memory"), *q = cj_plot_new(c, NULL);
+    const double y[] = { 1, 2, 3, 4 };
+    const char *const names[] = { "a", "b" };
+    bool ok = cj_plot_labels(p, "x", "y") && cj_plot_line(p, "l", y, y, 4) && cj_plot_points(p, "p", NULL, y, 4);
+    ok = ok && cj_plot_heat(q, y, 2, 2, names, names);
+    ok = ok && saved(c, p, in_folder("memory.png")) && saved(c, q, in_folder("memory.svg"));
+    cj_plot_free(q);
+    return ok;
+}
+
+static void no_memory(void **state)
+{
+    (void)state;
+    fail_every_allocation(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ticks),
+        cmocka_unit_test(data_files),
+#if defined CJ_HAVE_CAIRO
+        cmocka_unit_test(pixels),
+        cmocka_unit_test(same_bytes),
+        cmocka_unit_test(no_space),
+#endif
+        cmocka_unit_test(strange_numbers),
+        cmocka_unit_test(errors),
+        cmocka_unit_test(no_memory),
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}
