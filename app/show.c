@@ -75,8 +75,33 @@ void app_show_images(const app_job *j, int n)
 
 /* ---- the learning curve --------------------------------------------------------------------------------------------------------------------------- */
 
+/* Loss on a logarithmic axis and, for classes, the share of wrong answers beside it. */
 const char *app_draw_curve(cj_ctx *c, const char *folder, cj_task task)
 {
+#ifdef CJ_HAVE_CAIRO
+    enum { KEYS = 4, LINES = 20000 };
+    static const char *const key[KEYS] = { "epoch", "loss", "test_loss", "test_accuracy" };
+    static char path[4096];
+    double *value = malloc((size_t)LINES * KEYS * sizeof *value), *column = malloc((size_t)LINES * KEYS * sizeof *column);
+    int64_t n = value && column ? cj_run_metrics(c, folder, key, KEYS, value, LINES) : -1;
+    bool ok = n > 0 && snprintf(path, sizeof path, "%s/curve.png", folder) < (int)sizeof path;
+    for (int64_t i = 0; i < n; i++)
+        for (int k = 0; k < KEYS; k++) column[k * LINES + i] = k == 3 ? 1 - value[i * KEYS + k] : value[i * KEYS + k];
+    if (ok) {
+        cj_plot *p = cj_plot_new(c, task == CJ_TASK_CLASSIFY ? "Loss, and share of wrong answers" : "Loss");
+        cj_plot_labels(p, "epoch", task == CJ_TASK_CLASSIFY ? "cross-entropy; share" : task == CJ_TASK_REGRESS ? "mean squared error" : "cross-entropy (nats per symbol)");
+        cj_plot_log(p, false, task != CJ_TASK_NEXT_TOKEN);
+        cj_plot_line(p, "training loss", column, column + LINES, n);
+        cj_plot_line(p, "held-out loss", column, column + 2 * LINES, n);
+        if (task == CJ_TASK_CLASSIFY) cj_plot_line(p, "held out: wrong answers", column, column + 3 * LINES, n);
+        ok = cj_plot_save(p, path);
+        cj_plot_free(p);
+    }
+    free(value);
+    free(column);
+    return ok ? path : NULL;
+#else
     (void)c, (void)folder, (void)task;
     return NULL;
+#endif
 }

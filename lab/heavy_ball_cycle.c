@@ -81,9 +81,24 @@ static double largest_end(double (*path)[STARTS], int from, int to)
     return worst;
 }
 
-/* PICTURE */
-static void draw(cj_ctx *c, cj_lab_record *r, double (*path)[STARTS], double (*gd)[STARTS], double (*nag)[STARTS], int shown) { (void)c, (void)r, (void)path, (void)gd, (void)nag, (void)shown; }
-/* END */
+static void draw(cj_ctx *c, cj_lab_record *r, double (*heavy)[STARTS], double (*gd)[STARTS], double (*nag)[STARTS], int shown)
+{
+    double t[SHOWN], y[4][SHOWN];
+    for (int i = 0; i < SHOWN; i++) {
+        t[i] = i;
+        y[0][i] = heavy[i][shown];
+        y[1][i] = heavy[i][CYCLING + 1];
+        y[2][i] = nag[i][shown];
+        y[3][i] = gd[i][shown];
+    }
+    cj_plot *p = cj_plot_new(c, "Heavy ball falls into a 3-cycle; the others reach the minimum at 0");
+    cj_plot_labels(p, "step", "x");
+    cj_plot_line(p, "heavy ball from 3.3", t, y[0], SHOWN);
+    cj_plot_line(p, "heavy ball from 3.5", t, y[1], SHOWN);
+    cj_plot_line(p, "Nesterov from 3.3", t, y[2], SHOWN);
+    cj_plot_line(p, "gradient descent from 3.3", t, y[3], SHOWN);
+    cj_lab_picture(r, c, p, "heavy-ball-cycle");
+}
 
 static void run(cj_ctx *c, cj_lab_record *r, bool control)
 {
@@ -112,7 +127,7 @@ static void run(cj_ctx *c, cj_lab_record *r, bool control)
         cj_lab_expect(r, "heavy ball from 2, 3.5 and 10: distance from 0", 0, largest_end(path, CYCLING, STARTS), 1e-12);
         cj_lab_expect(r, "gradient descent (2/26), all starts: distance from 0", 0, largest_end(gd, 0, STARTS), 1e-12);
         cj_lab_expect(r, "Nesterov (1/25, 2/3), all starts: distance from 0", 0, largest_end(nag, 0, STARTS), 1e-12);
-        if (!control) draw(c, r, path, gd, nag, shown);
+        if (!control && cj_lab_wants_pictures(r)) draw(c, r, path, gd, nag, shown);
     }
     free(path), free(gd), free(nag);
 }

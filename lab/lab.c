@@ -33,9 +33,18 @@ void cj_lab_say(cj_lab_record *r, const char *format, ...)
     r->say(r->user, line);
 }
 
-const char *cj_lab_file(cj_lab_record *r, const char *name)
+bool cj_lab_wants_pictures(const cj_lab_record *r) { return r->folder != NULL; }
+
+void cj_lab_picture(cj_lab_record *r, cj_ctx *c, cj_plot *p, const char *name)
 {
-    if (!r->folder) return NULL;
-    int n = snprintf(r->path, sizeof r->path, "%s/%s", r->folder, name);
-    return n > 0 && n < (int)sizeof r->path ? r->path : NULL;
+    int n = snprintf(r->path, sizeof r->path, "%s/%s.png", r->folder ? r->folder : ".", name);
+    if (n < 0 || n >= (int)sizeof r->path) cj_fail(c, CJ_EFILE, "the path of the picture %s is too long", name);
+    bool saved = cj_plot_save(p, r->path);
+    cj_plot_free(p);
+    if (saved) return;
+    r->path[0] = 0;
+#ifndef CJ_HAVE_CAIRO
+    cj_lab_say(r, "no picture: this build has no cairo (Debian: libcairo2-dev); %s.tsv has its numbers", name);
+    if (cj_error(c) != CJ_ECANCELLED) cj_clear(c);
+#endif
 }

@@ -36,8 +36,9 @@ typedef struct cj_lab {
 void cj_lab_expect(cj_lab_record *r, const char *what, double expected, double found, double tolerance);
 void cj_lab_expect_at_least(cj_lab_record *r, const char *what, double bound, double found);
 void cj_lab_say(cj_lab_record *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Where to write a picture or data file of this name; NULL when none are wanted. Valid until the next call. */
-const char *cj_lab_file(cj_lab_record *r, const char *name);
+bool cj_lab_wants_pictures(const cj_lab_record *r);
+/* Saves a plot as NAME.png (and NAME.tsv, its numbers) and frees it. Without cairo only the numbers. */
+void cj_lab_picture(cj_lab_record *r, cj_ctx *c, cj_plot *p, const char *name);
 
 /* All labs, in the order of their names; ends with NULL. Generated from the folder. */
 extern const cj_lab *const cj_labs[];

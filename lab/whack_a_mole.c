@@ -33,9 +33,23 @@ static void simulate(cj_ctx *c, double share[3])
     cj_scope_close(s);
 }
 
-/* PICTURE */
-static void draw(cj_ctx *c, cj_lab_record *r, double path[TIMES][3], const double share[3]) { (void)c, (void)r, (void)path, (void)share; }
-/* END */
+static void draw(cj_ctx *c, cj_lab_record *r, double path[TIMES][3], const double share[3])
+{
+    cj_plot *p = cj_plot_new(c, "Where is the mole? It began in hole 1");
+    cj_plot_labels(p, "move", "probability");
+    cj_plot_range_y(p, 0, 1);
+    enum { SEEN = 13 };
+    double t[SEEN], y[SEEN];
+    const double end[3] = { SEEN, SEEN, SEEN };
+    for (int k = 0; k < 3; k++) {
+        char label[32];
+        snprintf(label, sizeof label, "hole %d", k + 1);
+        for (int i = 0; i < SEEN; i++) t[i] = i + 1, y[i] = path[i][k];
+        cj_plot_line(p, label, t, y, SEEN);
+    }
+    cj_plot_points(p, "share of time, simulated", end, share, 3);
+    cj_lab_picture(r, c, p, "whack-a-mole");
+}
 
 static void run(cj_ctx *c, cj_lab_record *r, bool control)
 {
@@ -70,7 +84,7 @@ static void run(cj_ctx *c, cj_lab_record *r, bool control)
         snprintf(what, sizeof what, "share of %d simulated moves, hole %d", MOVES, k + 1);
         cj_lab_expect(r, what, stationary[k], share[k], 0.005);
     }
-    if (!control) draw(c, r, path, share);
+    if (!control && cj_lab_wants_pictures(r)) draw(c, r, path, share);
 }
 
 const cj_lab cj_lab_whack_a_mole = {

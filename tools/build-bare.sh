@@ -38,7 +38,7 @@ list() {
         *) echo "$f .o" ;;
         esac
     done
-    for f in zoo/*.c lab/*.c app/*.c "$out"/generated/*.c "$out"/generated/*.S; do
+    for f in zoo/*.c lab/*.c app/*.c bench/*.c "$out"/generated/*.c "$out"/generated/*.S; do
         [ ! -f "$f" ] || echo "$f .o"
     done
 }

@@ -6,7 +6,8 @@ set -eu
 cd "$(dirname "$0")/.."
 LC_ALL=C
 export LC_ALL
-for f in $(ls include/cajal/*.h src/core/*.[ch] src/ops/*.[ch] src/grad/*.[ch] src/data/*.[ch] 2>/dev/null | grep -v -e sugar.h -e format.c | sort); do
+for f in include/cajal/*.h src/core/*.[ch] src/ops/*.[ch] src/grad/*.[ch] src/data/*.[ch]; do
+    [ "$f" != include/cajal/sugar.h ] || continue
     printf '/* %s */\n' "$f"
     cat "$f"
     echo

@@ -286,6 +286,7 @@
 #define cj_run_exists(...) (CJ__HERE, (cj_run_exists)(__VA_ARGS__))
 #define cj_run_clear(...) (CJ__HERE, (cj_run_clear)(__VA_ARGS__))
 #define cj_run_step(...) (CJ__HERE, (cj_run_step)(__VA_ARGS__))
+#define cj_run_metrics(...) (CJ__HERE, (cj_run_metrics)(__VA_ARGS__))
 #define cj_train_settings(...) (CJ__HERE, (cj_train_settings)(__VA_ARGS__))
 #define cj_settings_new(...) (CJ__HERE, (cj_settings_new)(__VA_ARGS__))
 #define cj_settings_set(...) (CJ__HERE, (cj_settings_set)(__VA_ARGS__))

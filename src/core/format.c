@@ -254,9 +254,11 @@ static void put_tensor(text *o, const cj_tensor *t)
     put(o, ")", 1);
 }
 
+static text memory_of(char *out, size_t n) { return (text){ .out = out, .room = out ? n : 0 }; }
+
 size_t cj_format(cj_tensor *t, char *out, size_t n)
 {
-    text o = { .out = out, .room = out ? n : 0 };
+    text o = memory_of(out, n);
     cj_host h;
     if (cj__host_open(&h, t, "cj_format")) {
         put_tensor(&o, &h.view);
@@ -267,7 +269,7 @@ size_t cj_format(cj_tensor *t, char *out, size_t n)
 
 size_t cj_format_shape(const cj_tensor *t, char *out, size_t n)
 {
-    text o = { .out = out, .room = out ? n : 0 };
+    text o = memory_of(out, n);
     cj_shape s = cj_shape_of(t);
     put_text(&o, "Size([");
     put_ints(&o, s.dim, s.ndim);

@@ -7,7 +7,10 @@ bool cj__host_open(cj_host *h, cj_tensor *t, const char *op)
     if (!t) return false;
     cj_ctx *c = t->ctx;
     if (!cj__cancel_check(c) || !cj__usable(c, op, 0, t)) return false;
-    if (c->trace) return cj__error(c, CJ_ECAPTURE, "%s: reads a value inside a captured step; return it as an output instead", op);
+    if (c->trace) {
+        cj__error(c, CJ_ECAPTURE, "%s: reads a value inside a captured step; return it as an output instead", op);
+        return false;
+    }
     h->view = *t;
     if (!t->st->device) return true;
     h->bytes = t->st->bytes ? t->st->bytes : 1;

@@ -85,7 +85,7 @@ bool cj__utf8(const char *s, size_t n); /* valid, and no zero byte */
 
 /* ---- .npy inside and outside of archives (npy.c) ----------------------------------------------------------------------------------------------- */
 
-cj_tensor *cj__npy_read(cj_source *s, bool persistent);
+cj_tensor *cj__npy_read(cj_source *f, bool persistent);
 /* The header for t; returns its length (at most 512). */
 size_t cj__npy_header(const cj_tensor *t, unsigned char out[512]);
 

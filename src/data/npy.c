@@ -9,6 +9,8 @@
 
 #include "data/file.h"
 
+static const unsigned char magic[8] = { 0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0 }; /* and the version */
+
 #define MAX_HEADER 65536 /* NumPy itself writes at most a few hundred bytes for arrays that have no fields */
 
 static const struct {
@@ -156,7 +158,7 @@ static bool read_header(cj_source *f, header *h)
     unsigned char start[12];
     if (f->left < 10) return cj__file_error(c, f->op, f->path, "not an .npy file: only %lld bytes", (long long)f->left);
     if (!cj__source_read(f, start, 10)) return false;
-    if (memcmp(start, "\x93NUMPY", 6) != 0) return cj__file_error(c, f->op, f->path, "not an .npy file: it does not start with \\x93NUMPY");
+    if (memcmp(start, magic, 6) != 0) return cj__file_error(c, f->op, f->path, "not an .npy file: it does not start with \\x93NUMPY");
     int version = start[6];
     if (version < 1 || version > 3 || start[7] != 0)
         return cj__file_error(c, f->op, f->path, "version %d.%d of the format is unknown", version, start[7]);
@@ -215,7 +217,7 @@ size_t cj__npy_header(const cj_tensor *t, unsigned char out[512])
     n += (size_t)sprintf(text + n, "), }");
     while ((10 + n + 1) % 64) text[n++] = ' '; /* the elements start at a multiple of 64 */
     text[n++] = '\n';
-    memcpy(out, "\x93NUMPY\x01\x00", 8);
+    memcpy(out, magic, sizeof magic);
     cj__set16(out + 8, (uint32_t)n);
     return 10 + n;
 }

@@ -2,6 +2,7 @@
 #include "data/zip.h"
 
 #if defined CJ_HAVE_ZLIB
+#define ZLIB_CONST
 #include <zlib.h>
 
 uint32_t cj__crc32(uint32_t crc, const void *bytes, size_t n) { return (uint32_t)crc32_z(crc, bytes, n); }
@@ -159,7 +160,7 @@ bool cj__deflate_put(cj_deflater *z, const void *bytes, size_t n)
     while (n) {
         if (!cj__cancel_check(z->to->ctx)) return false;
         size_t piece = n < (size_t)1 << 20 ? n : (size_t)1 << 20;
-        z->z.next_in = (unsigned char *)(uintptr_t)from;
+        z->z.next_in = (const unsigned char *)from;
         z->z.avail_in = (uInt)piece;
         if (!deflate_run(z, Z_NO_FLUSH)) return false;
         from += piece;

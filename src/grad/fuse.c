@@ -388,7 +388,7 @@ static bool kernel_reads(const cj_kernel *k, int slot)
 static bool kernel_makes(const cj_kernel *k, int slot)
 {
     if (k->dead) return false;
-    if (k->kind == CJ_KERNEL_CALL)
+    if (k->kind != CJ_KERNEL_FUSED) /* a product with a tail may be read itself, too */
         for (int j = 0; j < k->step->nout; j++)
             if (k->step->arg[k->step->nin + j].slot == slot) return true;
     if (k->kind != CJ_KERNEL_CALL)

@@ -205,46 +205,109 @@ cj_plan *cj_capture(cj_ctx *c, cj_step_fn fn, void *user, cj_tensor *const *in, 
 
 /* ---- running -------------------------------------------------------------------------------------------------------------------------------------------- */
 
-typedef struct tail {
+/* A product and the elementwise program that follows it, described when the plan is made; pointers are read at every replay, for inputs move. */
+struct cj_tail {
     cj_ctx *c;
     const cj_kernel *k;
-    int64_t row[CJ_EW_MAX_ARGS];
-} tail;
+    cj_gemm gemm;
+    int n;                              /* arguments of the program */
+    int64_t row[CJ_EW_MAX_ARGS], column[CJ_EW_MAX_ARGS]; /* strides */
+    bool plain;                         /* all f32 and contiguous along a row: the instructions run without the engine around them */
+    bool after;                         /* few elements: once over the whole result instead of row by row */
+};
+
+enum { TAIL_BLOCK = 256 }; /* elements of a register */
+
+/* The program on n contiguous f32 of every argument.  The same instructions as the engine's, so the same bits. */
+static void run_plain(const cj_tail *t, char *const *at, int n)
+{
+    const cj_ew_prog *p = t->k->prog;
+    cj_ew_small_fn *run = t->c->k->ew_small;
+    if (p->n_instr == 1 && p->n_out == 1 && p->out[0] == p->instr[0].dst) {
+        const cj_ew_instr *in = &p->instr[0]; /* operands beyond the arity name any register; nothing reads them */
+        run((cj_ew_code)in->code, (float *)at[p->n_in], (float *)at[in->a < p->n_in ? in->a : 0], (float *)at[in->b < p->n_in ? in->b : 0],
+            (float *)at[in->c < p->n_in ? in->c : 0], in->s, n);
+        return;
+    }
+    _Alignas(64) float bank[CJ_EW_MAX_REGS][TAIL_BLOCK];
+    float *reg[CJ_EW_MAX_REGS];
+    for (int from = 0; from < n; from += TAIL_BLOCK) {
+        int count = n - from < TAIL_BLOCK ? n - from : TAIL_BLOCK;
+        for (int r = 0; r < p->n_regs; r++) reg[r] = r < p->n_in ? (float *)at[r] + from : bank[r];
+        for (int i = 0; i < p->n_instr; i++) {
+            const cj_ew_instr *in = &p->instr[i];
+            run((cj_ew_code)in->code, reg[in->dst], reg[in->a], reg[in->b], reg[in->c], in->s, count);
+        }
+        for (int o = 0; o < p->n_out; o++) /* an input handed out as it is: another output may be written over it */
+            if (p->out[o] < p->n_in) reg[p->out[o]] = memcpy(bank[p->out[o]], reg[p->out[o]], (size_t)count * 4);
+        for (int o = 0; o < p->n_out; o++) memcpy((float *)at[p->n_in + o] + from, reg[p->out[o]], (size_t)count * 4);
+    }
+}
 
 /* The elementwise program on a piece of one row of the product. */
 static void run_tail(void *arg, int64_t b, int64_t i, int64_t j0, int64_t j1)
 {
     (void)b;
-    const tail *t = arg;
-    const cj_kernel *k = t->k;
-    cj_ew_arg args[CJ_EW_MAX_ARGS];
-    int n = k->prog->n_in + k->prog->n_out, last = k->ndim - 1;
-    for (int a = 0; a < n; a++) {
-        int64_t column = k->shape[last] == 1 ? 1 : k->args[a].stride[last];
-        args[a].dtype = k->args[a].dtype;
-        args[a].data = (char *)k->args[a].data + (i * t->row[a] + j0 * column) * (int64_t)cj_dtype_size(k->args[a].dtype);
-        args[a].stride[0] = column;
+    const cj_tail *t = arg;
+    const cj_ew_arg *from = t->k->args;
+    if (t->plain) {
+        char *at[CJ_EW_MAX_ARGS];
+        for (int a = 0; a < t->n; a++) at[a] = (char *)from[a].data + (i * t->row[a] + j0) * 4;
+        run_plain(t, at, (int)(j1 - j0));
+        return;
     }
-    t->c->k->ew_span(k->prog, args, 0, j1 - j0);
+    cj_ew_arg args[CJ_EW_MAX_ARGS];
+    for (int a = 0; a < t->n; a++) {
+        args[a].dtype = from[a].dtype;
+        args[a].data = (char *)from[a].data + (i * t->row[a] + j0 * t->column[a]) * (int64_t)cj_dtype_size(from[a].dtype);
+        args[a].stride[0] = t->column[a];
+    }
+    t->c->k->ew_span(t->k->prog, args, 0, j1 - j0);
 }
 
-static bool run_product(cj_ctx *c, cj_kernel *k)
+static cj_tail *make_tail(cj_ctx *c, cj_region *r, const cj_kernel *k)
 {
-    cj_gemm g;
-    if (cj__op_is_linear(k->step->op)) cj__linear_describe(&g, &k->call);
-    else cj__gemm_describe(&g, k->call.in[0], k->call.in[1], k->call.out[0]);
-    tail t = { .c = c, .k = k };
-    for (int a = 0; a < k->prog->n_in + k->prog->n_out; a++) { /* stride of a row: the innermost dimension above the last that is longer than 1 */
-        t.row[a] = 0;
-        for (int d = k->ndim - 2; d >= 0; d--)
+    cj_tail *t = cj__region_alloc(c, r, sizeof *t);
+    if (!t) return NULL;
+    t->c = c;
+    t->k = k;
+    t->n = k->prog->n_in + k->prog->n_out;
+    if (cj__op_is_linear(k->step->op)) cj__linear_describe(&t->gemm, &k->call);
+    else cj__gemm_describe(&t->gemm, k->call.in[0], k->call.in[1], k->call.out[0]);
+    int last = k->ndim - 1;
+    t->plain = k->prog->compute == CJ_F32;
+    t->after = t->gemm.m * t->gemm.n <= TAIL_BLOCK;
+    for (int a = 0; a < t->n; a++) {
+        t->column[a] = k->shape[last] == 1 ? 1 : k->args[a].stride[last];
+        for (int d = last - 1; d >= 0; d--) /* a row: the innermost dimension above the last that is longer than 1 */
             if (k->shape[d] > 1) {
-                t.row[a] = k->args[a].stride[d];
+                t->row[a] = k->args[a].stride[d];
                 break;
             }
+        t->plain = t->plain && k->args[a].dtype == CJ_F32 && t->column[a] == 1;
+        t->after = t->after && (t->gemm.m == 1 || t->row[a] == t->gemm.n);
     }
-    g.tail = run_tail;
-    g.tail_arg = &t;
-    return cj__gemm_run(c, CJ_F32, &g);
+    t->after = t->after && t->plain;
+    if (!t->after) {
+        t->gemm.tail = run_tail;
+        t->gemm.tail_arg = t;
+    }
+    return t;
+}
+
+static bool run_product(cj_ctx *c, const cj_kernel *k)
+{
+    cj_tail *t = k->tail;
+    t->gemm.a = k->call.in[0]->data;
+    t->gemm.b = k->call.in[1]->data;
+    t->gemm.c = k->call.out[0]->data;
+    if (t->gemm.bias) t->gemm.bias = k->call.in[2]->data;
+    if (!cj__gemm_run(c, CJ_F32, &t->gemm)) return false;
+    if (!t->after) return true;
+    char *at[CJ_EW_MAX_ARGS];
+    for (int a = 0; a < t->n; a++) at[a] = k->args[a].data;
+    run_plain(t, at, (int)(t->gemm.m * t->gemm.n));
+    return true;
 }
 
 static const cj_op fused_op = { .name = "fused", .family = "elementwise", .kind = CJ_INTERNAL, .flags = CJ_OP_NOGRAD };
@@ -390,6 +453,12 @@ static bool compile(cj_plan *p, entry *e)
     cj_compiled *k = cj__zalloc(c, sizeof *k);
     if (!k) return false;
     if (!cj__plan_fuse(c, e->trace, k) || !cj__plan_layout(c, e->trace, k)) {
+        compiled_free(c, k);
+        return false;
+    }
+    for (int i = 0; i < k->n && !c->backend; i++) {
+        cj_kernel *product = &k->kernel[i];
+        if (product->kind != CJ_KERNEL_PRODUCT || (product->tail = make_tail(c, &k->region, product))) continue;
         compiled_free(c, k);
         return false;
     }

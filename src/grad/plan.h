@@ -68,6 +68,7 @@ struct cj_trace {
 
 /* What a plan runs, in order. */
 typedef enum cj_kernel_kind { CJ_KERNEL_CALL, CJ_KERNEL_FUSED, CJ_KERNEL_PRODUCT /* with an elementwise tail */ } cj_kernel_kind;
+typedef struct cj_tail cj_tail;
 typedef struct cj_kernel {
     cj_kernel_kind kind;
     const cj_traced *step;          /* call, product */
@@ -82,6 +83,7 @@ typedef struct cj_kernel {
     cj_call call;
     cj_tensor *header;              /* nin + nout of them */
     cj_ew_arg *args;
+    cj_tail *tail;                  /* product, on the host: made by plan.c */
     int members;
 } cj_kernel;
 

@@ -96,6 +96,10 @@ static bool flatten_dtype(cj_params *p, cj_dtype dtype)
         if (t->dtype == dtype && t->numel)
             ok = !cj_is_poison(cj_assign_(cj_slice(flat, 0, offset[i], offset[i] + t->numel, 1), cj_reshape(cj_detach(t), CJ_SHAPE(t->numel))));
     }
+    uint32_t version = 0; /* moving is no change: what a tape saved at the newest version stays valid */
+    for (int i = 0; i < p->n; i++)
+        if (p->item[i].tensor->dtype == dtype && p->item[i].tensor->st->version > version) version = p->item[i].tensor->st->version;
+    if (ok) flat->st->version = version;
     for (int i = 0; i < p->n && ok; i++) {
         cj_tensor *t = p->item[i].tensor;
         if (t->dtype != dtype) continue;

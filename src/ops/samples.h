@@ -66,6 +66,7 @@ struct cj_sample {
     unsigned flags;
     double terms;              /* length of the reduction behind one result element; 0: elementwise */
     double mean, deviation;    /* of draws */
+    double step, tolerance;    /* of difference quotients; 0: the usual ones */
     /* what the call reads */
     union {
         cj_tensor *(*unary)(cj_tensor *x);

@@ -59,9 +59,11 @@ static void linear_ticks(cj_axis *a, bool whole, bool snap, int wanted)
     double k0 = ceil(a->low / step - 1e-6), k1 = floor(a->high / step + 1e-6), near = 0.03 * (a->high - a->low);
     if (snap && a->low - (k0 - 1) * step < near) a->low = --k0 * step; /* 0 … 499 is better shown as 0 … 500 */
     if (snap && (k1 + 1) * step - a->high < near) a->high = ++k1 * step;
-    for (double k = k0; k <= k1 && k - k0 < CJ_MAX_TICKS; k++) {
-        cj_tick *t = add(a, k * step);
-        if (t) cj__number_text(k * step / unit, decimals, t->text);
+    int count = (int)fmin(k1 - k0 + 1, CJ_MAX_TICKS);
+    for (int i = 0; i < count; i++) {
+        double v = (k0 + i) * step;
+        cj_tick *t = add(a, v);
+        if (t) cj__number_text(v / unit, decimals, t->text);
     }
 }
 

@@ -563,7 +563,8 @@ static void draw_cell_values(canvas *k, const cj_series *s)
         bool dark = 0.299 * c.r + 0.587 * c.g + 0.114 * c.b < 0.55;
         cairo_set_source_rgb(k->cr, dark ? 1 : 0.1, dark ? 1 : 0.1, dark ? 1 : 0.1);
         cj__number_text(s->y[i], decimals, text);
-        text_at(k, k->left + ((double)(i % s->columns) + 0.5) * w, k->top + ((double)(i / s->columns) + 0.5) * h + size * 0.36, 0.5, text);
+        int64_t row = i / s->columns, column = i % s->columns;
+        text_at(k, k->left + ((double)column + 0.5) * w, k->top + ((double)row + 0.5) * h + size * 0.36, 0.5, text);
     }
 }
 

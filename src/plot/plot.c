@@ -1,6 +1,7 @@
 /* Plots: what the caller adds, and the data file. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "plot/plot.h"
 
@@ -265,8 +266,7 @@ static bool put_number(cj_writer *w, double v)
     char text[40];
     for (int digits = 6; digits <= 17; digits += digits < 15 ? 9 : 2) {
         snprintf(text, sizeof text, "%.*g", digits, v);
-        double back;
-        if (digits == 17 || isnan(v) || (sscanf(text, "%lf", &back) == 1 && back == v)) break;
+        if (digits == 17 || isnan(v) || strtod(text, NULL) == v) break;
     }
     for (char *s = text; *s; s++)
         if (*s == ',') *s = '.';
@@ -347,7 +347,7 @@ bool cj_plot_save(cj_plot *p, const char *path)
     if ((p->log_x || p->log_y) && cj__plot_find(p, CJ_FIELD)) return cj__error(c, CJ_EVALUE, "cj_plot_save: a field has linear axes");
     char *data = cj__strdup(c, path);
     if (!data) return false;
-    memcpy(data + strlen(data) - 3, "tsv", 3);
+    strcpy(data + strlen(data) - 3, "tsv");
     cj_writer w;
     bool ok = cj__writer_open(&w, c, "cj_plot_save", data) && cj__writer_close(&w, put_data(&w, p)) && cj__plot_draw(p, path);
     cj__strfree(c, data);

@@ -232,7 +232,7 @@ void cj__run_sweep(const char *folder, const cj_generation *g, int n)
 
 void cj_run_clear(const char *folder)
 {
-    static const char *const name[] = { "MANIFEST.json", "MANIFEST.old.json", "MANIFEST.json.tmp", "metrics.jsonl", "config.json", "config.json.tmp", "curve.png" };
+    static const char *const name[] = { "MANIFEST.json", "MANIFEST.old.json", "MANIFEST.json.tmp", "metrics.jsonl", "config.json", "config.json.tmp", "curve.png", "curve.tsv" };
     char path[CJ_MAX_RUN_PATH];
     for (size_t i = 0; i < sizeof name / sizeof *name; i++)
         if (snprintf(path, sizeof path, "%s/%s", folder, name[i]) < (int)sizeof path) unlink(path);

@@ -364,15 +364,15 @@ cj_train_result cj_train(cj_module *m, const cj_examples *train, const cj_train_
     bool begun = begin(&l), done = begun && run(&l);
     bool cancelled = begun && (l.cancelled || cj_error(c) == CJ_ECANCELLED);
     if (cancelled) cj_clear(c);
-    if (begun && (done || cancelled) && cj_ok(c)) {
-        save(&l);
+    if (begun && (done || cancelled)) {
+        bool saved = save(&l);
         const cj_train_state *s = &l.k.state;
-        r = (cj_train_result){ .finished = done && cj_ok(c), .step = s->step, .first_step = l.first_step, .loss = s->train_loss, .test = s->test, .best = s->best,
+        r = (cj_train_result){ .finished = done && saved, .step = s->step, .first_step = l.first_step, .loss = s->train_loss, .test = s->test, .best = s->best,
                                .best_step = s->best_step, .seconds = now() - l.started, .rate = rate(&l), .peak_bytes = cj_memory_stats(c).peak };
+        if (saved && cj_error(c) == CJ_ECANCELLED) cj_clear(c); /* asked again meanwhile */
+        if (saved && !done)
+            cj_fail(c, CJ_ECANCELLED, "cancelled after %lld of %lld steps%s", (long long)s->step, (long long)l.total, l.o.folder ? "; the run is saved" : "");
     }
-    if (cancelled && !done && cj_ok(c))
-        cj_fail(c, CJ_ECANCELLED, l.o.folder ? "cancelled after %lld of %lld steps; the run is saved" : "cancelled after %lld of %lld steps", (long long)l.k.state.step,
-                (long long)l.total);
     end(&l);
     cj_module_train(m, training);
     return r;

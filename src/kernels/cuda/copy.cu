@@ -61,8 +61,8 @@ static __global__ void convert(const __grid_constant__ copy_args k)
     }
 }
 
-const char *gpu_copy(gpu_state *st, int ndim, const int64_t *shape, int xt, const void *x, const int64_t *xs, int yt, void *y, const int64_t *ys,
-                     gpu_position position)
+const char *gpu_copy(gpu_state *st, int ndim, const int64_t *shape, int xt, const void *x, const int64_t *xs, int yt, void *y,
+                     const int64_t *ys, gpu_position position)
 {
     gpu_use(st);
     copy_args k = {};

@@ -46,7 +46,14 @@ void gpu_use(gpu_state *st); /* makes the state's device the calling thread's */
 
 /* Who reports a bad index; the sentence that the next synchronisation gives names it. */
 typedef enum gpu_reporter {
-    GPU_INDEX_SELECT, GPU_INDEX_ADD, GPU_GATHER, GPU_SCATTER_ADD, GPU_CROSS_ENTROPY, GPU_WRITE_SLICE, GPU_DIVISION, GPU_REPORTERS
+    GPU_INDEX_SELECT,
+    GPU_INDEX_ADD,
+    GPU_GATHER,
+    GPU_SCATTER_ADD,
+    GPU_CROSS_ENTROPY,
+    GPU_WRITE_SLICE,
+    GPU_DIVISION,
+    GPU_REPORTERS
 } gpu_reporter;
 
 /* ---- elementwise (ew.cu) -------------------------------------------------------------------------------------------------------------------- */
@@ -60,26 +67,30 @@ typedef struct gpu_position {
     const int64_t *at;
     int64_t limit, stride;
 } gpu_position;
-const char *gpu_copy(gpu_state *st, int ndim, const int64_t *shape, int xt, const void *x, const int64_t *xs, int yt, void *y, const int64_t *ys,
-                     gpu_position position);
+const char *gpu_copy(gpu_state *st, int ndim, const int64_t *shape, int xt, const void *x, const int64_t *xs, int yt, void *y,
+                     const int64_t *ys, gpu_position position);
 const char *gpu_fill(gpu_state *st, int t, void *y, int64_t n, double value);
 const char *gpu_arange(gpu_state *st, int t, void *y, int64_t n, double start, double step);
 /* In a graph the call number is `call` plus the stream's entry of the bases (gpu_set_bases), read when the graph runs. */
-const char *gpu_random(gpu_state *st, int kind, int t, uint64_t seed, uint64_t stream, uint64_t call, double a, double b, int64_t n, void *y);
+const char *gpu_random(gpu_state *st, int kind, int t, uint64_t seed, uint64_t stream, uint64_t call, double a, double b, int64_t n,
+                       void *y);
 
 /* ---- reductions (reduce.cu) ------------------------------------------------------------------------------------------------------------------- */
 
-const char *gpu_reduce(gpu_state *st, int code, int t, const void *x, const int64_t size[3], const int64_t stride[3], void *y, double scale);
+const char *gpu_reduce(gpu_state *st, int code, int t, const void *x, const int64_t size[3], const int64_t stride[3], void *y,
+                       double scale);
 
 /* ---- indexing (index.cu): arguments as in kernels/cpu/cpu.h; bad indices are clamped and reported ------------------------------------------------- */
 
-const char *gpu_index_select(gpu_state *st, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, void *y);
-const char *gpu_gather(gpu_state *st, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, void *y);
+const char *gpu_index_select(gpu_state *st, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index,
+                             int64_t n, void *y);
+const char *gpu_gather(gpu_state *st, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n,
+                       void *y);
 /* y = x with s added at the indices, in the order of the indices for every element. */
-const char *gpu_index_add(gpu_state *st, int t, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, const void *s,
-                          void *y);
-const char *gpu_scatter_add(gpu_state *st, int t, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, const void *s,
-                            void *y);
+const char *gpu_index_add(gpu_state *st, int t, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n,
+                          const void *s, void *y);
+const char *gpu_scatter_add(gpu_state *st, int t, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n,
+                            const void *s, void *y);
 
 /* ---- products (gemm.cu) -------------------------------------------------------------------------------------------------------------------------- */
 
@@ -91,27 +102,27 @@ void *gpu_scratch(gpu_state *st, size_t *bytes);
 
 const char *gpu_softmax(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, void *y, bool log);
 const char *gpu_softmax_bwd(gpu_state *st, int t, const void *y, const void *dy, int64_t rows, int64_t n, void *dx, bool log);
-const char *gpu_layer_norm(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const void *w, const void *b, double eps, void *y, void *mean,
-                           void *rstd);
-const char *gpu_layer_norm_bwd(gpu_state *st, int t, const void *x, const void *dy, const void *w, const void *mean, const void *rstd, int64_t rows,
-                               int64_t n, void *dx, void *dw, void *db);
+const char *gpu_layer_norm(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const void *w, const void *b, double eps, void *y,
+                           void *mean, void *rstd);
+const char *gpu_layer_norm_bwd(gpu_state *st, int t, const void *x, const void *dy, const void *w, const void *mean, const void *rstd,
+                               int64_t rows, int64_t n, void *dx, void *dw, void *db);
 /* loss: one per row where each is set, else the sum times the weight; weight (f32, or f64 for f64): 1/counted rows for the mean, else 1. */
-const char *gpu_cross_entropy(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const int64_t *target, int64_t ignore, double smooth, bool each,
-                              bool mean, void *loss, void *lse, void *weight);
+const char *gpu_cross_entropy(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const int64_t *target, int64_t ignore,
+                              double smooth, bool each, bool mean, void *loss, void *lse, void *weight);
 /* weight NULL: one gradient per row; else g[0]·weight[0] for all. */
-const char *gpu_cross_entropy_bwd(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const int64_t *target, int64_t ignore, double smooth,
-                                  const void *lse, const void *g, int64_t s_g, const void *weight, void *dx);
+const char *gpu_cross_entropy_bwd(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const int64_t *target, int64_t ignore,
+                                  double smooth, const void *lse, const void *g, int64_t s_g, const void *weight, void *dx);
 
 /* ---- updates (update.cu) ----------------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct gpu_update {
-    int t;               /* CJ_F32 or CJ_F64 */
-    int rule;            /* cj_update_rule */
+    int t;    /* CJ_F32 or CJ_F64 */
+    int rule; /* cj_update_rule */
     double momentum, dampening, weight_decay, beta1, beta2, eps, clip_norm;
     bool nesterov, decoupled;
-    double *step;        /* counted up on the device */
+    double *step; /* counted up on the device */
     const double *lr;
-    void *p, *m, *v;     /* flat; states may be NULL */
+    void *p, *m, *v; /* flat; states may be NULL */
 } gpu_update;
 /* Gradient i belongs to elements offset[i] … of the flat buffers. */
 typedef struct gpu_slice {

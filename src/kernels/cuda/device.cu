@@ -40,7 +40,9 @@ static bool open_parts(gpu_state *st, cudaError_t *e)
     void *mapped = NULL;
     if ((*e = cudaStreamCreateWithFlags(&st->stream, cudaStreamNonBlocking))) return false;
     if ((*e = cudaMalloc((void **)&st->scratch, GPU_SCRATCH)) || (*e = cudaMalloc((void **)&st->workspace, GPU_WORKSPACE))) return false;
-    if ((*e = cudaMalloc((void **)&st->bases, CJ_STREAMS * sizeof *st->bases)) || (*e = cudaMalloc((void **)&st->flag.lock, sizeof *st->flag.lock))) return false;
+    if ((*e = cudaMalloc((void **)&st->bases, CJ_STREAMS * sizeof *st->bases)) ||
+        (*e = cudaMalloc((void **)&st->flag.lock, sizeof *st->flag.lock)))
+        return false;
     if ((*e = cudaMemsetAsync(st->bases, 0, CJ_STREAMS * sizeof *st->bases, st->stream))) return false;
     if ((*e = cudaMemsetAsync(st->flag.lock, 0, sizeof *st->flag.lock, st->stream))) return false;
     if ((*e = cudaHostAlloc(&mapped, sizeof(gpu_report), cudaHostAllocMapped))) return false;
@@ -69,8 +71,9 @@ void *gpu_open(int index, char *message, size_t n)
     if ((e = cudaSetDevice(index)) == cudaSuccess && (e = cudaGetDeviceProperties(&prop, index)) == cudaSuccess) {
         st->sms = prop.multiProcessorCount;
         cudaDriverGetVersion(&driver);
-        snprintf(st->description, sizeof st->description, "%.120s, compute capability %d.%d, %d multiprocessors, %.0f GiB, driver for CUDA %d.%d", prop.name,
-                 prop.major, prop.minor, prop.multiProcessorCount, (double)prop.totalGlobalMem / (1 << 30), driver / 1000, driver % 1000 / 10);
+        snprintf(st->description, sizeof st->description,
+                 "%.120s, compute capability %d.%d, %d multiprocessors, %.0f GiB, driver for CUDA %d.%d", prop.name, prop.major, prop.minor,
+                 prop.multiProcessorCount, (double)prop.totalGlobalMem / (1 << 30), driver / 1000, driver % 1000 / 10);
         if (open_parts(st, &e)) {
             cublasStatus_t s = cublasLtCreate(&st->lt);
             if (s == CUBLAS_STATUS_SUCCESS) return st;
@@ -133,7 +136,10 @@ static int class_of(size_t bytes, size_t *rounded)
     return 4 * log + (int)q;
 }
 
-static size_t slot_of(const gpu_state *st, const void *p) { return ((uintptr_t)p >> 8) * 0x9E3779B97F4A7C15ull >> 20 & (st->places_cap - 1); }
+static size_t slot_of(const gpu_state *st, const void *p)
+{
+    return ((uintptr_t)p >> 8) * 0x9E3779B97F4A7C15ull >> 20 & (st->places_cap - 1);
+}
 
 static bool place_put(gpu_state *st, void *p, int bin)
 {
@@ -282,13 +288,15 @@ void gpu_free(void *state, void *p)
 /* After the stream ran dry: did a kernel report something? */
 static bool look_at_flag(gpu_state *st)
 {
-    static const char *const names[GPU_REPORTERS] = { "index_select", "index_add", "gather", "scatter_add", "cross_entropy", "write_slice_", "division" };
+    static const char *const names[GPU_REPORTERS] = { "index_select",  "index_add",    "gather",  "scatter_add",
+                                                      "cross_entropy", "write_slice_", "division" };
     volatile gpu_report *r = st->flag.report;
     if (!r->who) return true;
     int who = r->who - 1;
     if (who == GPU_DIVISION) snprintf(st->message, sizeof st->message, "integer division by zero");
     else if (who == GPU_WRITE_SLICE)
-        snprintf(st->message, sizeof st->message, "write_slice_: position %lld is outside [0, %lld]", (long long)r->value, (long long)r->limit - 1);
+        snprintf(st->message, sizeof st->message, "write_slice_: position %lld is outside [0, %lld]", (long long)r->value,
+                 (long long)r->limit - 1);
     else
         snprintf(st->message, sizeof st->message, "%s: %s %lld at position %lld is outside [0, %lld)", names[who],
                  who == GPU_CROSS_ENTROPY ? "target" : "index", (long long)r->value, (long long)r->position, (long long)r->limit);
@@ -325,7 +333,8 @@ bool gpu_to_host(void *state, void *dst, const void *src, size_t bytes)
 {
     gpu_state *st = (gpu_state *)state;
     gpu_use(st);
-    if (bytes && !succeeded(st, "copying from the device", cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, st->stream))) return false;
+    if (bytes && !succeeded(st, "copying from the device", cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, st->stream)))
+        return false;
     return gpu_sync(st);
 }
 

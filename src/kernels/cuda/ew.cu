@@ -103,7 +103,8 @@ template <class T, int ARGS, int STEPS> static __global__ void ew_program(const 
                 load4<T>(p.arg[k], offset_of(p, p.arg[k], i), p.arg[k].stride[p.ndim - 1], lanes, q.v);
             } else {
 #pragma unroll
-                for (int l = 0; l < 4; l++) q.v[l] = l < lanes ? load_as<T>(p.arg[k].dtype, p.arg[k].data, offset_of(p, p.arg[k], i + l)) : T(0);
+                for (int l = 0; l < 4; l++)
+                    q.v[l] = l < lanes ? load_as<T>(p.arg[k].dtype, p.arg[k].data, offset_of(p, p.arg[k], i + l)) : T(0);
             }
             regs[k * pitch] = q;
         }
@@ -117,7 +118,7 @@ template <class T, int ARGS, int STEPS> static __global__ void ew_program(const 
             switch (s.code) {
 #define X(name, arity)                                                                                                                     \
     case CJ_EW_##name:                                                                                                                     \
-        _Pragma("unroll") for (int l = 0; l < 4; l++) y.v[l] = ew_value<T>(CJ_EW_##name, a.v[l], b.v[l], c.v[l], s.s, &fault[l]);           \
+        _Pragma("unroll") for (int l = 0; l < 4; l++) y.v[l] = ew_value<T>(CJ_EW_##name, a.v[l], b.v[l], c.v[l], s.s, &fault[l]);          \
         break;
                 CJ_EW_OPS(X)
 #undef X
@@ -197,7 +198,8 @@ template <class T> static T immediate(double s) { return (T)s; }
 template <> int64_t immediate<int64_t>(double s) { return f64_to_i64(s); }
 
 template <class T, int ARGS, int STEPS>
-static const char *launch(gpu_state *st, const cj_ew_prog *p, const cj_ew_arg *args, int ndim, const int64_t *size, const int64_t (*stride)[CJ_MAX_DIMS], int64_t n)
+static const char *launch(gpu_state *st, const cj_ew_prog *p, const cj_ew_arg *args, int ndim, const int64_t *size,
+                          const int64_t (*stride)[CJ_MAX_DIMS], int64_t n)
 {
     program<T, ARGS, STEPS> k;
     const int n_args = p->n_in + p->n_out;
@@ -228,8 +230,8 @@ static const char *launch(gpu_state *st, const cj_ew_prog *p, const cj_ew_arg *a
 }
 
 template <class T>
-static const char *launch_sized(gpu_state *st, const cj_ew_prog *p, const cj_ew_arg *args, int ndim, const int64_t *size, const int64_t (*stride)[CJ_MAX_DIMS],
-                                int64_t n)
+static const char *launch_sized(gpu_state *st, const cj_ew_prog *p, const cj_ew_arg *args, int ndim, const int64_t *size,
+                                const int64_t (*stride)[CJ_MAX_DIMS], int64_t n)
 {
     if (p->n_in + p->n_out <= 4 && p->n_instr <= 2) return launch<T, 4, 2>(st, p, args, ndim, size, stride, n);
     return launch<T, CJ_EW_MAX_ARGS, CJ_EW_MAX_INSTR>(st, p, args, ndim, size, stride, n);

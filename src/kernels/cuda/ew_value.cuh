@@ -48,7 +48,8 @@ template <class T> __device__ __forceinline__ T gelu(T x)
 }
 template <class T> __device__ __forceinline__ T gelu_slope(T x)
 {
-    const T a = fmin(fabs(x), T(40)), v = T(0.5) * erfc(a * T(0.70710678118654752440)) - a * exp(T(-0.5) * a * a) * T(0.39894228040143267794);
+    const T a = fmin(fabs(x), T(40)),
+            v = T(0.5) * erfc(a * T(0.70710678118654752440)) - a * exp(T(-0.5) * a * a) * T(0.39894228040143267794);
     return x != x ? x : x < 0 ? v : 1 - v;
 }
 /* x sigmoid(u), u = 2 sqrt(2/pi) (x + 0.044715 x^3) */
@@ -58,7 +59,11 @@ template <class T> __device__ __forceinline__ T gelu_tanh(T x)
 }
 template <class T> __device__ __forceinline__ T gelu_tanh_slope(T x)
 {
-    const T k = T(1.5957691216057307), c = x > 40 ? T(40) : x < -40 ? T(-40) : x, u = k * c * (1 + T(0.044715) * c * c), s = sigmoid(u), r = sigmoid(-u);
+    const T k = T(1.5957691216057307),
+            c = x > 40    ? T(40)
+                : x < -40 ? T(-40)
+                          : x,
+            u = k * c * (1 + T(0.044715) * c * c), s = sigmoid(u), r = sigmoid(-u);
     return s + c * s * r * k * (1 + 3 * T(0.044715) * c * c);
 }
 template <class T> __device__ __forceinline__ T silu(T x) { return maximum(x, T(-800)) * sigmoid(x); }
@@ -170,7 +175,11 @@ __device__ __forceinline__ int64_t integer_power(int64_t a, int64_t b)
 template <> __device__ __forceinline__ int64_t ew_value<int64_t>(int code, int64_t a, int64_t b, int64_t c, int64_t s, bool *fault)
 {
     switch (code) {
-    case CJ_EW_COPY: case CJ_EW_FLOOR: case CJ_EW_CEIL: case CJ_EW_ROUND: case CJ_EW_TRUNC: return a;
+    case CJ_EW_COPY:
+    case CJ_EW_FLOOR:
+    case CJ_EW_CEIL:
+    case CJ_EW_ROUND:
+    case CJ_EW_TRUNC: return a;
     case CJ_EW_NEG: return wrap_sub(0, a);
     case CJ_EW_ABS: return a < 0 ? wrap_sub(0, a) : a;
     case CJ_EW_SIGN: return (a > 0) - (a < 0);
@@ -220,7 +229,8 @@ template <> __device__ __forceinline__ int64_t ew_value<int64_t>(int code, int64
     case CJ_EW_GTS: return a > s;
     case CJ_EW_GES: return a >= s;
     case CJ_EW_RELU_BWD: return a > 0 ? b : 0;
-    default: return f64_to_i64(ew_value<double>(code, (double)a, (double)b, (double)c, (double)s, fault)); /* no integer meaning: through f64 */
+    default:
+        return f64_to_i64(ew_value<double>(code, (double)a, (double)b, (double)c, (double)s, fault)); /* no integer meaning: through f64 */
     }
 }
 

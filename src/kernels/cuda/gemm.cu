@@ -126,16 +126,22 @@ static bool layout(cublasLtMatrixLayout_t *out, cudaDataType_t type, const opera
     if (batch == 1) return true;
     int32_t count = (int32_t)batch;
     return cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride) == CUBLAS_STATUS_SUCCESS;
+           cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride) ==
+               CUBLAS_STATUS_SUCCESS;
 }
 
 /* Fills e for its key; possible stays false where cuBLASLt has no algorithm.  first and second are cuBLASLt's operands: our b and a. */
 static void entry_make(gpu_state *st, gemm_entry *e, const operand *first, const operand *second, const cj_gemm *g)
 {
     const gemm_key *k = &e->key;
-    const cudaDataType_t type = k->dtype == CJ_F64 ? CUDA_R_64F : k->dtype == CJ_BF16 ? CUDA_R_16BF : k->dtype == CJ_F16 ? CUDA_R_16F : CUDA_R_32F;
+    const cudaDataType_t type = k->dtype == CJ_F64    ? CUDA_R_64F
+                                : k->dtype == CJ_BF16 ? CUDA_R_16BF
+                                : k->dtype == CJ_F16  ? CUDA_R_16F
+                                                      : CUDA_R_32F;
     const bool wide = k->dtype == CJ_F64;
-    if (cublasLtMatmulDescCreate(&e->desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, wide ? CUDA_R_64F : CUDA_R_32F) != CUBLAS_STATUS_SUCCESS) return;
+    if (cublasLtMatmulDescCreate(&e->desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, wide ? CUDA_R_64F : CUDA_R_32F) !=
+        CUBLAS_STATUS_SUCCESS)
+        return;
     const cublasOperation_t ta = first->transposed ? CUBLAS_OP_T : CUBLAS_OP_N, tb = second->transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtMatmulDescSetAttribute(e->desc, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof ta);
     cublasLtMatmulDescSetAttribute(e->desc, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof tb);
@@ -145,7 +151,9 @@ static void entry_make(gpu_state *st, gemm_entry *e, const operand *first, const
         cublasLtMatmulDescSetAttribute(e->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g->bias, sizeof g->bias);
     }
     const operand c = { false, g->n, g->m, k->ldc };
-    if (!layout(&e->a, type, first, k->batch, k->b_batch) || !layout(&e->b, type, second, k->batch, k->a_batch) || !layout(&e->c, type, &c, k->batch, k->c_batch)) return;
+    if (!layout(&e->a, type, first, k->batch, k->b_batch) || !layout(&e->b, type, second, k->batch, k->a_batch) ||
+        !layout(&e->c, type, &c, k->batch, k->c_batch))
+        return;
     cublasLtMatmulPreference_t preference;
     if (cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS) return;
     const size_t workspace = GPU_WORKSPACE;
@@ -157,8 +165,8 @@ static void entry_make(gpu_state *st, gemm_entry *e, const operand *first, const
     cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &align[2], sizeof align[2]);
     cublasLtMatmulHeuristicResult_t result;
     int found = 0;
-    if (cublasLtMatmulAlgoGetHeuristic(st->lt, e->desc, e->a, e->b, e->c, e->c, preference, 1, &result, &found) == CUBLAS_STATUS_SUCCESS && found > 0 &&
-        result.state == CUBLAS_STATUS_SUCCESS) {
+    if (cublasLtMatmulAlgoGetHeuristic(st->lt, e->desc, e->a, e->b, e->c, e->c, preference, 1, &result, &found) == CUBLAS_STATUS_SUCCESS &&
+        found > 0 && result.state == CUBLAS_STATUS_SUCCESS) {
         e->algo = result.algo;
         e->possible = true;
     }
@@ -190,7 +198,8 @@ const char *gpu_gemm(gpu_state *st, int t, const cj_gemm *g)
     operand first, second;
     if (g->m == 0 || g->n == 0 || g->batch == 0) return NULL;
     const bool vector_c = g->c_row < g->n;
-    if (g->k == 0 || vector_c || g->batch > INT32_MAX || !describe(g->k, g->n, g->b_row, g->b_col, &first) || !describe(g->m, g->k, g->a_row, g->a_col, &second))
+    if (g->k == 0 || vector_c || g->batch > INT32_MAX || !describe(g->k, g->n, g->b_row, g->b_col, &first) ||
+        !describe(g->m, g->k, g->a_row, g->a_col, &second))
         return run_plain(st, t, g);
     gemm_key key;
     memset(&key, 0, sizeof key);
@@ -199,7 +208,8 @@ const char *gpu_gemm(gpu_state *st, int t, const cj_gemm *g)
     if (g->batch > 1) key.a_batch = g->a_batch, key.b_batch = g->b_batch, key.c_batch = g->c_batch;
     key.dtype = t;
     key.flags = first.transposed | second.transposed << 1 | (g->bias != NULL) << 2 | (g->accumulate != 0) << 3;
-    key.align_a = alignment(g->a), key.align_b = alignment(g->b), key.align_c = alignment(g->c), key.align_bias = g->bias ? alignment(g->bias) : 0;
+    key.align_a = alignment(g->a), key.align_b = alignment(g->b), key.align_c = alignment(g->c),
+    key.align_bias = g->bias ? alignment(g->bias) : 0;
     gemm_entry *e = entry_of(st, &key, &first, &second, g);
     if (!e) return "out of memory";
     if (!e->possible) return run_plain(st, t, g);
@@ -207,7 +217,7 @@ const char *gpu_gemm(gpu_state *st, int t, const cj_gemm *g)
     const double one64 = 1, beta64 = g->accumulate ? 1 : 0;
     const float one32 = 1, beta32 = (float)beta64;
     const void *alpha = t == CJ_F64 ? (const void *)&one64 : &one32, *beta = t == CJ_F64 ? (const void *)&beta64 : &beta32;
-    const cublasStatus_t s = cublasLtMatmul(st->lt, e->desc, alpha, g->b, e->a, g->a, e->b, beta, g->c, e->c, g->c, e->c, &e->algo, st->workspace, GPU_WORKSPACE,
-                                            st->stream);
+    const cublasStatus_t s = cublasLtMatmul(st->lt, e->desc, alpha, g->b, e->a, g->a, e->b, beta, g->c, e->c, g->c, e->c, &e->algo,
+                                            st->workspace, GPU_WORKSPACE, st->stream);
     return s == CUBLAS_STATUS_SUCCESS ? NULL : cublasLtGetStatusString(s);
 }

@@ -9,7 +9,8 @@
 
 /* y[o, j, i] = x[o, index[j], i]; EACH: the index has an entry per element. */
 template <class E, bool EACH>
-static __global__ void pick(const E *x, int64_t len, int64_t inner, const int64_t *index, int64_t n, E *y, int64_t total, int who, gpu_flag flag)
+static __global__ void pick(const E *x, int64_t len, int64_t inner, const int64_t *index, int64_t n, E *y, int64_t total, int who,
+                            gpu_flag flag)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; k < total; k += step) {
@@ -28,7 +29,8 @@ static __global__ void pick(const E *x, int64_t len, int64_t inner, const int64_
 }
 
 template <bool EACH>
-static const char *launch_pick(gpu_state *st, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, void *y, int who)
+static const char *launch_pick(gpu_state *st, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index,
+                               int64_t n, void *y, int who)
 {
     if (outer * n * inner == 0) return NULL;
     if (!EACH) /* rows move in elements as wide as they allow */
@@ -36,11 +38,24 @@ static const char *launch_pick(gpu_state *st, int elem, const void *x, int64_t o
     const int64_t total = outer * n * inner;
     const unsigned blocks = gpu_blocks(st, total, 256);
     switch (elem) {
-    case 16: pick<uint4, EACH><<<blocks, 256, 0, st->stream>>>((const uint4 *)x, len, inner, index, n, (uint4 *)y, total, who, st->flag); break;
-    case 8: pick<uint64_t, EACH><<<blocks, 256, 0, st->stream>>>((const uint64_t *)x, len, inner, index, n, (uint64_t *)y, total, who, st->flag); break;
-    case 4: pick<uint32_t, EACH><<<blocks, 256, 0, st->stream>>>((const uint32_t *)x, len, inner, index, n, (uint32_t *)y, total, who, st->flag); break;
-    case 2: pick<uint16_t, EACH><<<blocks, 256, 0, st->stream>>>((const uint16_t *)x, len, inner, index, n, (uint16_t *)y, total, who, st->flag); break;
-    default: pick<uint8_t, EACH><<<blocks, 256, 0, st->stream>>>((const uint8_t *)x, len, inner, index, n, (uint8_t *)y, total, who, st->flag); break;
+    case 16:
+        pick<uint4, EACH><<<blocks, 256, 0, st->stream>>>((const uint4 *)x, len, inner, index, n, (uint4 *)y, total, who, st->flag);
+        break;
+    case 8:
+        pick<uint64_t, EACH>
+            <<<blocks, 256, 0, st->stream>>>((const uint64_t *)x, len, inner, index, n, (uint64_t *)y, total, who, st->flag);
+        break;
+    case 4:
+        pick<uint32_t, EACH>
+            <<<blocks, 256, 0, st->stream>>>((const uint32_t *)x, len, inner, index, n, (uint32_t *)y, total, who, st->flag);
+        break;
+    case 2:
+        pick<uint16_t, EACH>
+            <<<blocks, 256, 0, st->stream>>>((const uint16_t *)x, len, inner, index, n, (uint16_t *)y, total, who, st->flag);
+        break;
+    default:
+        pick<uint8_t, EACH><<<blocks, 256, 0, st->stream>>>((const uint8_t *)x, len, inner, index, n, (uint8_t *)y, total, who, st->flag);
+        break;
     }
     return gpu_check(st);
 }
@@ -52,13 +67,15 @@ static const char *empty(gpu_state *st, int64_t len, int64_t n)
     return len == 0 && n > 0 ? "the indexed axis has size 0" : NULL;
 }
 
-const char *gpu_index_select(gpu_state *st, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, void *y)
+const char *gpu_index_select(gpu_state *st, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index,
+                             int64_t n, void *y)
 {
     gpu_use(st);
     const char *e = empty(st, len, outer * inner * n);
     return e ? e : launch_pick<false>(st, elem, x, outer, len, inner, index, n, y, GPU_INDEX_SELECT);
 }
-const char *gpu_gather(gpu_state *st, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, void *y)
+const char *gpu_gather(gpu_state *st, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n,
+                       void *y)
 {
     gpu_use(st);
     const char *e = empty(st, len, outer * inner * n);
@@ -85,7 +102,8 @@ static __global__ void count_digits(const pair *in, uint32_t n, int shift, uint3
     __shared__ uint32_t own[256];
     own[threadIdx.x] = 0;
     __syncthreads();
-    for (uint32_t j = blockIdx.x * TILE + threadIdx.x; j < n && j < (blockIdx.x + 1) * TILE; j += 256) atomicAdd(&own[in[j].key >> shift & 255], 1u);
+    for (uint32_t j = blockIdx.x * TILE + threadIdx.x; j < n && j < (blockIdx.x + 1) * TILE; j += 256)
+        atomicAdd(&own[in[j].key >> shift & 255], 1u);
     __syncthreads();
     count[threadIdx.x * tiles + blockIdx.x] = own[threadIdx.x];
 }
@@ -114,7 +132,8 @@ static __global__ void __launch_bounds__(1024) prefix(uint32_t *v, uint32_t n)
 }
 
 /* Warp w of a tile places items [128 w, 128 w + 128) in order; places within the tile follow the warps. */
-static __global__ void __launch_bounds__(256) place_digits(const pair *in, uint32_t n, int shift, const uint32_t *start, uint32_t tiles, pair *out)
+static __global__ void __launch_bounds__(256)
+    place_digits(const pair *in, uint32_t n, int shift, const uint32_t *start, uint32_t tiles, pair *out)
 {
     __shared__ uint32_t at[8][256];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -203,7 +222,8 @@ static __global__ void add_runs(const pair *sorted, int64_t n, int64_t outer, in
 
 /* A thread per (outer, inner) walks all indices: EACH as in pick.  For scatters, and where the sort has no room. */
 template <class E, bool EACH>
-static __global__ void add_columns(const int64_t *index, int64_t n, int64_t outer, int64_t len, int64_t inner, const E *s, E *y, int who, gpu_flag flag)
+static __global__ void add_columns(const int64_t *index, int64_t n, int64_t outer, int64_t len, int64_t inner, const E *s, E *y, int who,
+                                   gpu_flag flag)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t q = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; q < outer * inner; q += step) {
@@ -217,17 +237,23 @@ static __global__ void add_columns(const int64_t *index, int64_t n, int64_t oute
 }
 
 template <class E>
-static void launch_add(gpu_state *st, bool each, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, const void *s, void *y, int who)
+static void launch_add(gpu_state *st, bool each, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, const void *s,
+                       void *y, int who)
 {
     const bool sortable = !each || (outer == 1 && inner == 1);
     const pair *sorted = sortable && n > 1 ? sort_indices(st, index, n, len, who) : NULL;
-    if (sorted) add_runs<E><<<gpu_blocks(st, outer * n * inner, 128, 64), 128, 0, st->stream>>>(sorted, n, outer, len, inner, (const E *)s, (E *)y);
-    else if (each) add_columns<E, true><<<gpu_blocks(st, outer * inner, 128), 128, 0, st->stream>>>(index, n, outer, len, inner, (const E *)s, (E *)y, who, st->flag);
-    else add_columns<E, false><<<gpu_blocks(st, outer * inner, 128), 128, 0, st->stream>>>(index, n, outer, len, inner, (const E *)s, (E *)y, who, st->flag);
+    if (sorted)
+        add_runs<E><<<gpu_blocks(st, outer * n * inner, 128, 64), 128, 0, st->stream>>>(sorted, n, outer, len, inner, (const E *)s, (E *)y);
+    else if (each)
+        add_columns<E, true>
+            <<<gpu_blocks(st, outer * inner, 128), 128, 0, st->stream>>>(index, n, outer, len, inner, (const E *)s, (E *)y, who, st->flag);
+    else
+        add_columns<E, false>
+            <<<gpu_blocks(st, outer * inner, 128), 128, 0, st->stream>>>(index, n, outer, len, inner, (const E *)s, (E *)y, who, st->flag);
 }
 
-static const char *add(gpu_state *st, bool each, int t, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, const void *s,
-                       void *y, int who)
+static const char *add(gpu_state *st, bool each, int t, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index,
+                       int64_t n, const void *s, void *y, int who)
 {
     const int64_t one = 1, all = outer * len * inner;
     const gpu_position none = {};
@@ -247,13 +273,13 @@ static const char *add(gpu_state *st, bool each, int t, const void *x, int64_t o
     return gpu_check(st);
 }
 
-const char *gpu_index_add(gpu_state *st, int t, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, const void *s,
-                          void *y)
+const char *gpu_index_add(gpu_state *st, int t, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n,
+                          const void *s, void *y)
 {
     return add(st, false, t, x, outer, len, inner, index, n, s, y, GPU_INDEX_ADD);
 }
-const char *gpu_scatter_add(gpu_state *st, int t, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, const void *s,
-                            void *y)
+const char *gpu_scatter_add(gpu_state *st, int t, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n,
+                            const void *s, void *y)
 {
     return add(st, true, t, x, outer, len, inner, index, n, s, y, GPU_SCATTER_ADD);
 }

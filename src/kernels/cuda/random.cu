@@ -61,7 +61,8 @@ static __global__ void draw64(const draw_args k)
         if (k.kind == CJ_DRAW_NORMAL) cj_philox_normal_f64(u[0], u[1], k.a, k.b, v);
         else
             for (int l = 0; l < 2; l++)
-                v[l] = k.kind == CJ_DRAW_EXPONENTIAL ? cj_philox_exponential_f64(u[l], k.a) : cj_philox_uniform_f64(u[l], k.a, k.b - k.a, k.top64);
+                v[l] = k.kind == CJ_DRAW_EXPONENTIAL ? cj_philox_exponential_f64(u[l], k.a)
+                                                     : cj_philox_uniform_f64(u[l], k.a, k.b - k.a, k.top64);
         store_as(k.t, k.y, 2 * block, v[0]);
         if (second) store_as(k.t, k.y, 2 * block + 1, v[1]);
     }
@@ -82,7 +83,8 @@ static float top_f32(int t, double b)
     return load_as<float>(t, &h, 0);
 }
 
-const char *gpu_random(gpu_state *st, int kind, int t, uint64_t seed, uint64_t stream, uint64_t call, double a, double b, int64_t n, void *y)
+const char *gpu_random(gpu_state *st, int kind, int t, uint64_t seed, uint64_t stream, uint64_t call, double a, double b, int64_t n,
+                       void *y)
 {
     gpu_use(st);
     if (n == 0) return NULL;
@@ -95,7 +97,8 @@ const char *gpu_random(gpu_state *st, int kind, int t, uint64_t seed, uint64_t s
         k.top32 = a < b ? top_f32(t, b) : (float)a;
         k.top64 = a < b ? nextafter(b, -INFINITY) : a;
     }
-    if (kind == CJ_DRAW_INTEGER || (t == CJ_F64 && kind != CJ_DRAW_BERNOULLI)) draw64<<<gpu_blocks(st, (n + 1) / 2, 256), 256, 0, st->stream>>>(k);
+    if (kind == CJ_DRAW_INTEGER || (t == CJ_F64 && kind != CJ_DRAW_BERNOULLI))
+        draw64<<<gpu_blocks(st, (n + 1) / 2, 256), 256, 0, st->stream>>>(k);
     else draw32<<<gpu_blocks(st, (n + 3) / 4, 256), 256, 0, st->stream>>>(k);
     return gpu_check(st);
 }

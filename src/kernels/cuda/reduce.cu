@@ -181,8 +181,8 @@ const char *gpu_reduce(gpu_state *st, int code, int t, const void *x, const int6
     reduce_args k = {};
     k.t = t;
     k.yt = code == CJ_RED_ARGMAX || code == CJ_RED_ARGMIN || ((code == CJ_RED_SUM || code == CJ_RED_PROD) && !gpu_is_float(t)) ? CJ_I64
-           : code == CJ_RED_ANY || code == CJ_RED_ALL                                                                         ? CJ_BOOL
-                                                                                                                              : t;
+           : code == CJ_RED_ANY || code == CJ_RED_ALL                                                                          ? CJ_BOOL
+                                                                                                                               : t;
     k.x = x, k.y = y, k.scale = scale;
     k.outer = size[0], k.len = size[1], k.inner = size[2];
     k.so = stride[0], k.sl = stride[1], k.si = stride[2];

@@ -52,7 +52,8 @@ template <int LANES> static __device__ __forceinline__ bool my_row(int64_t rows,
 
 /* ---- softmax --------------------------------------------------------------------------------------------------------------------------------------------- */
 
-template <class S, class C, int LANES> static __global__ void __launch_bounds__(256) softmax(const S *x, int64_t rows, int64_t n, S *y, bool log_form)
+template <class S, class C, int LANES>
+static __global__ void __launch_bounds__(256) softmax(const S *x, int64_t rows, int64_t n, S *y, bool log_form)
 {
     int64_t r;
     int lane;
@@ -156,7 +157,8 @@ static __global__ void __launch_bounds__(256)
 {
     __shared__ C tile[2][8][32];
     const int tx = threadIdx.x % 32, ty = threadIdx.x / 32;
-    const int64_t i = (int64_t)blockIdx.x * 32 + tx, begin = (int64_t)blockIdx.y * per_part, end = begin + per_part < rows ? begin + per_part : rows;
+    const int64_t i = (int64_t)blockIdx.x * 32 + tx, begin = (int64_t)blockIdx.y * per_part,
+                  end = begin + per_part < rows ? begin + per_part : rows;
     C dw = 0, db = 0;
     if (i < n)
         for (int64_t r = begin + ty; r < end; r += 8) {
@@ -183,8 +185,8 @@ template <class S, class C> static __global__ void layer_norm_sum(const C *parti
     put(i < n ? &dw[i] : &db[i - n], (C)sum);
 }
 
-const char *gpu_layer_norm(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const void *w, const void *b, double eps, void *y, void *mean,
-                           void *rstd)
+const char *gpu_layer_norm(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const void *w, const void *b, double eps, void *y,
+                           void *mean, void *rstd)
 {
     gpu_use(st);
     if (rows * n == 0) return NULL;
@@ -192,8 +194,8 @@ const char *gpu_layer_norm(gpu_state *st, int t, const void *x, int64_t rows, in
     return gpu_check(st);
 }
 
-const char *gpu_layer_norm_bwd(gpu_state *st, int t, const void *x, const void *dy, const void *w, const void *mean, const void *rstd, int64_t rows,
-                               int64_t n, void *dx, void *dw, void *db)
+const char *gpu_layer_norm_bwd(gpu_state *st, int t, const void *x, const void *dy, const void *w, const void *mean, const void *rstd,
+                               int64_t rows, int64_t n, void *dx, void *dw, void *db)
 {
     gpu_use(st);
     const char *e = NULL;
@@ -201,7 +203,8 @@ const char *gpu_layer_norm_bwd(gpu_state *st, int t, const void *x, const void *
         if (dw) e = gpu_fill(st, t, dw, n, 0);
         return e || !db ? e : gpu_fill(st, t, db, n, 0);
     }
-    GPU_BY_FLOAT(t, LAUNCH_ROWS(layer_norm_dx, (const S *)x, (const S *)dy, (const S *)w, (const C *)mean, (const C *)rstd, rows, n, (S *)dx));
+    GPU_BY_FLOAT(t,
+                 LAUNCH_ROWS(layer_norm_dx, (const S *)x, (const S *)dy, (const S *)w, (const C *)mean, (const C *)rstd, rows, n, (S *)dx));
     if (dw) {
         const int64_t blocks = (n + 31) / 32, room = (int64_t)(GPU_SCRATCH / (2 * sizeof(double))) / n;
         int64_t parts = 2 * st->sms / blocks, most = (rows + 31) / 32;
@@ -212,9 +215,10 @@ const char *gpu_layer_norm_bwd(gpu_state *st, int t, const void *x, const void *
         const int64_t per_part = (rows + parts - 1) / parts;
         parts = (rows + per_part - 1) / per_part;
         const dim3 grid((unsigned)blocks, (unsigned)parts);
-        GPU_BY_FLOAT(t, (layer_norm_parts<S, C><<<grid, 256, 0, st->stream>>>((const S *)x, (const S *)dy, (const C *)mean, (const C *)rstd, rows, n, per_part,
-                                                                             (C *)st->scratch)));
-        GPU_BY_FLOAT(t, (layer_norm_sum<S, C><<<(unsigned)((2 * n + 127) / 128), 128, 0, st->stream>>>((const C *)st->scratch, (int)parts, n, (S *)dw, (S *)db)));
+        GPU_BY_FLOAT(t, (layer_norm_parts<S, C><<<grid, 256, 0, st->stream>>>((const S *)x, (const S *)dy, (const C *)mean, (const C *)rstd,
+                                                                              rows, n, per_part, (C *)st->scratch)));
+        GPU_BY_FLOAT(t, (layer_norm_sum<S, C><<<(unsigned)((2 * n + 127) / 128), 128, 0, st->stream>>>((const C *)st->scratch, (int)parts,
+                                                                                                       n, (S *)dw, (S *)db)));
     }
     return gpu_check(st);
 }
@@ -222,8 +226,8 @@ const char *gpu_layer_norm_bwd(gpu_state *st, int t, const void *x, const void *
 /* ---- cross-entropy: lse(x) - (1-s)·x[target] - s·mean(x) ------------------------------------------------------------------------------------------------------ */
 
 template <class S, class C, int LANES>
-static __global__ void __launch_bounds__(256)
-    cross_entropy(const S *x, int64_t rows, int64_t n, const int64_t *target, int64_t ignore, double smooth, S *each, double *scratch, C *lse, gpu_flag flag)
+static __global__ void __launch_bounds__(256) cross_entropy(const S *x, int64_t rows, int64_t n, const int64_t *target, int64_t ignore,
+                                                            double smooth, S *each, double *scratch, C *lse, gpu_flag flag)
 {
     int64_t r;
     int lane;
@@ -275,20 +279,23 @@ static __global__ void __launch_bounds__(1024)
     if (!each) put(loss, (C)(sums[0] * w));
 }
 
-const char *gpu_cross_entropy(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const int64_t *target, int64_t ignore, double smooth, bool each,
-                              bool mean, void *loss, void *lse, void *weight)
+const char *gpu_cross_entropy(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const int64_t *target, int64_t ignore,
+                              double smooth, bool each, bool mean, void *loss, void *lse, void *weight)
 {
     gpu_use(st);
     if (!each && (size_t)rows * sizeof(double) > GPU_SCRATCH) return "more rows than the back-end's work space holds";
     double *scratch = (double *)st->scratch;
-    if (rows) GPU_BY_FLOAT(t, LAUNCH_ROWS(cross_entropy, (const S *)x, rows, n, target, ignore, smooth, each ? (S *)loss : (S *)0, scratch, (C *)lse, st->flag));
-    GPU_BY_FLOAT(t, (cross_entropy_sum<S, C><<<1, 1024, 0, st->stream>>>(scratch, target, ignore, rows, mean, each, (S *)loss, (C *)weight)));
+    if (rows)
+        GPU_BY_FLOAT(t, LAUNCH_ROWS(cross_entropy, (const S *)x, rows, n, target, ignore, smooth, each ? (S *)loss : (S *)0, scratch,
+                                    (C *)lse, st->flag));
+    GPU_BY_FLOAT(t,
+                 (cross_entropy_sum<S, C><<<1, 1024, 0, st->stream>>>(scratch, target, ignore, rows, mean, each, (S *)loss, (C *)weight)));
     return gpu_check(st);
 }
 
 template <class S, class C>
-static __global__ void cross_entropy_bwd(const S *x, int64_t rows, int64_t n, const int64_t *target, int64_t ignore, double smooth, const C *lse, const S *g,
-                                         int64_t s_g, const C *weight, S *dx)
+static __global__ void cross_entropy_bwd(const S *x, int64_t rows, int64_t n, const int64_t *target, int64_t ignore, double smooth,
+                                         const C *lse, const S *g, int64_t s_g, const C *weight, S *dx)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; k < rows * n; k += step) {
@@ -297,18 +304,19 @@ static __global__ void cross_entropy_bwd(const S *x, int64_t rows, int64_t n, co
         if (target[r] != ignore) {
             const C scale = weight ? (C)((double)value_of(g[0]) * (double)*weight) : value_of(g[r * s_g]), p = exp(value_of(x[k]) - lse[r]);
             const int64_t hot = target[r] < 0 ? 0 : target[r] >= n ? n - 1 : target[r];
-            v = i == hot ? (C)((double)scale * ((double)p - (1 - smooth) - smooth / (double)n)) : scale * p - (C)((double)scale * smooth / (double)n);
+            v = i == hot ? (C)((double)scale * ((double)p - (1 - smooth) - smooth / (double)n))
+                         : scale * p - (C)((double)scale * smooth / (double)n);
         }
         put(&dx[k], v);
     }
 }
 
-const char *gpu_cross_entropy_bwd(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const int64_t *target, int64_t ignore, double smooth,
-                                  const void *lse, const void *g, int64_t s_g, const void *weight, void *dx)
+const char *gpu_cross_entropy_bwd(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const int64_t *target, int64_t ignore,
+                                  double smooth, const void *lse, const void *g, int64_t s_g, const void *weight, void *dx)
 {
     gpu_use(st);
     if (rows * n == 0) return NULL;
-    GPU_BY_FLOAT(t, (cross_entropy_bwd<S, C><<<gpu_blocks(st, rows * n, 256), 256, 0, st->stream>>>((const S *)x, rows, n, target, ignore, smooth, (const C *)lse,
-                                                                                                   (const S *)g, s_g, (const C *)weight, (S *)dx)));
+    GPU_BY_FLOAT(t, (cross_entropy_bwd<S, C><<<gpu_blocks(st, rows * n, 256), 256, 0, st->stream>>>(
+                        (const S *)x, rows, n, target, ignore, smooth, (const C *)lse, (const S *)g, s_g, (const C *)weight, (S *)dx)));
     return gpu_check(st);
 }

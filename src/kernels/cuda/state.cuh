@@ -8,7 +8,8 @@
 
 #include "kernels/cuda/cuda.h"
 
-#define GPU_SCRATCH ((size_t)64 << 20)  /* partial results of one kernel; kernels follow one another on one stream, so one buffer serves all */
+#define GPU_SCRATCH                                                                                                                        \
+    ((size_t)64 << 20) /* partial results of one kernel; kernels follow one another on one stream, so one buffer serves all */
 #define GPU_WORKSPACE ((size_t)32 << 20) /* cuBLASLt's, what NVIDIA recommends for Hopper */
 #define GPU_BINS 256
 
@@ -26,7 +27,7 @@ struct gpu_block {
     gpu_block *next;
     void *p;
 };
-struct gpu_place {      /* where a live allocation belongs */
+struct gpu_place { /* where a live allocation belongs */
     void *p;
     int bin;
 };
@@ -37,7 +38,7 @@ struct gpu_state {
     cudaStream_t stream;
     cublasLtHandle_t lt;
     char *scratch, *workspace;
-    uint64_t *bases;    /* of the random streams, read by graphs */
+    uint64_t *bases; /* of the random streams, read by graphs */
     gpu_flag flag;
     bool capturing, failed;
     char message[512], description[256];
@@ -45,7 +46,7 @@ struct gpu_state {
     gpu_block *bin[GPU_BINS], *spare; /* free blocks by class; unused list nodes */
     gpu_place *place;
     size_t places, places_cap;
-    char *chunk;        /* small blocks are cut from it */
+    char *chunk; /* small blocks are cut from it */
     size_t chunk_left;
     void **chunks;
     int n_chunks, cap_chunks;
@@ -112,10 +113,7 @@ __host__ __device__ __forceinline__ float from_f16(uint16_t h)
     x.x = h;
     return __half2float(x);
 }
-__host__ __device__ __forceinline__ uint16_t to_f16(float f)
-{
-    return __half_raw(__float2half_rn(f)).x;
-}
+__host__ __device__ __forceinline__ uint16_t to_f16(float f) { return __half_raw(__float2half_rn(f)).x; }
 /* f64 to f32 rounded to odd, so that a second rounding to 16 bits is a single one (Boldo and Melquiond, 2008). */
 __host__ __device__ __forceinline__ float f32_round_to_odd(double x)
 {
@@ -154,7 +152,8 @@ template <> __host__ __device__ __forceinline__ int64_t load_as<int64_t>(int t, 
     switch (t) {
     case CJ_I64: return ((const int64_t *)x)[i];
     case CJ_I32: return ((const int32_t *)x)[i];
-    case CJ_U8: case CJ_BOOL: return ((const uint8_t *)x)[i];
+    case CJ_U8:
+    case CJ_BOOL: return ((const uint8_t *)x)[i];
     default: return f64_to_i64(load_as<double>(t, x, i));
     }
 }
@@ -209,10 +208,30 @@ __device__ __forceinline__ void put(f16_t *y, float v) { y->u = to_f16(v); }
 /* Runs the statement with S and C set for a float dtype. */
 #define GPU_BY_FLOAT(t, ...)                                                                                                               \
     switch (t) {                                                                                                                           \
-    case CJ_F64: { typedef double S; typedef double C; __VA_ARGS__; break; }                                                               \
-    case CJ_BF16: { typedef bf16_t S; typedef float C; __VA_ARGS__; break; }                                                               \
-    case CJ_F16: { typedef f16_t S; typedef float C; __VA_ARGS__; break; }                                                                 \
-    default: { typedef float S; typedef float C; __VA_ARGS__; break; }                                                                     \
+    case CJ_F64: {                                                                                                                         \
+        typedef double S;                                                                                                                  \
+        typedef double C;                                                                                                                  \
+        __VA_ARGS__;                                                                                                                       \
+        break;                                                                                                                             \
+    }                                                                                                                                      \
+    case CJ_BF16: {                                                                                                                        \
+        typedef bf16_t S;                                                                                                                  \
+        typedef float C;                                                                                                                   \
+        __VA_ARGS__;                                                                                                                       \
+        break;                                                                                                                             \
+    }                                                                                                                                      \
+    case CJ_F16: {                                                                                                                         \
+        typedef f16_t S;                                                                                                                   \
+        typedef float C;                                                                                                                   \
+        __VA_ARGS__;                                                                                                                       \
+        break;                                                                                                                             \
+    }                                                                                                                                      \
+    default: {                                                                                                                             \
+        typedef float S;                                                                                                                   \
+        typedef float C;                                                                                                                   \
+        __VA_ARGS__;                                                                                                                       \
+        break;                                                                                                                             \
+    }                                                                                                                                      \
     }
 
 /* ---- division by a constant (Granlund and Montgomery, 1994), for indices below 2^31 ---------------------------------------------------------------- */

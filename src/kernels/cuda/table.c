@@ -37,14 +37,12 @@ static int promote(cj_tensor *const *t, int n)
 }
 static cj_dtype compute_of(int t) { return t == CJ_F64 ? CJ_F64 : gpu_is_float(t) ? CJ_F32 : CJ_I64; }
 
-static bool has_scalar(int code)
-{
-    return code == CJ_EW_CONST || (code >= CJ_EW_ADDS && code <= CJ_EW_GES);
-}
+static bool has_scalar(int code) { return code == CJ_EW_CONST || (code >= CJ_EW_ADDS && code <= CJ_EW_GES); }
 /* Comparisons and logic give bool whatever they compute in. */
 static bool gives_bool(int code)
 {
-    return (code >= CJ_EW_EQ && code <= CJ_EW_XOR) || (code >= CJ_EW_EQS && code <= CJ_EW_GES) || code == CJ_EW_NOT || code == CJ_EW_ISNAN || code == CJ_EW_ISFINITE;
+    return (code >= CJ_EW_EQ && code <= CJ_EW_XOR) || (code >= CJ_EW_EQS && code <= CJ_EW_GES) || code == CJ_EW_NOT ||
+           code == CJ_EW_ISNAN || code == CJ_EW_ISFINITE;
 }
 static cj_dtype compute_dtype(const cj_call *call, int code)
 {
@@ -87,7 +85,8 @@ static const char *run_fused(void *state, const cj_call *call)
     const cj_ew_prog *p = call->attrs;
     const cj_tensor *y = call->out[0];
     cj_ew_arg args[CJ_EW_MAX_ARGS];
-    if (p->n_in != call->nin || p->n_out != call->nout || call->nin + call->nout > CJ_EW_MAX_ARGS) return "the program does not fit its arguments";
+    if (p->n_in != call->nin || p->n_out != call->nout || call->nin + call->nout > CJ_EW_MAX_ARGS)
+        return "the program does not fit its arguments";
     for (int i = 0; i < call->nin; i++) args[i] = arg_over(call->in[i], y);
     for (int j = 0; j < call->nout; j++) args[call->nin + j] = arg_over(call->out[j], y);
     return gpu_ew(state, p, args, y->ndim, y->shape);
@@ -110,8 +109,8 @@ static const char *run_cat(void *state, const cj_call *call)
     int64_t at = 0;
     for (int i = 0; i < call->nin; i++) {
         const cj_tensor *x = call->in[i];
-        const char *e = gpu_copy(state, x->ndim, x->shape, x->dtype, x->data, x->stride, y->dtype, y->data + at * y->stride[axis] * gpu_elem(y->dtype), y->stride,
-                                 nowhere);
+        const char *e = gpu_copy(state, x->ndim, x->shape, x->dtype, x->data, x->stride, y->dtype,
+                                 y->data + at * y->stride[axis] * gpu_elem(y->dtype), y->stride, nowhere);
         if (e) return e;
         at += x->shape[axis];
     }
@@ -122,7 +121,8 @@ static const char *run_assign(void *state, const cj_call *call)
 {
     const cj_tensor *dst = call->in[0], *src = call->in[1];
     const cj_ew_arg a = arg_over(src, dst);
-    if (dst->data == src->data && dst->dtype == src->dtype && memcmp(a.stride, dst->stride, dst->ndim * sizeof a.stride[0]) == 0) return NULL;
+    if (dst->data == src->data && dst->dtype == src->dtype && memcmp(a.stride, dst->stride, dst->ndim * sizeof a.stride[0]) == 0)
+        return NULL;
     return gpu_copy(state, dst->ndim, dst->shape, src->dtype, src->data, a.stride, dst->dtype, dst->data, dst->stride, nowhere);
 }
 
@@ -171,7 +171,12 @@ static const char *run_strided_scatter(void *state, const cj_call *call)
     if (e || !g->numel) return e;
     char *at = y->data + a->offset * size;
     if (!overlaps(a)) return gpu_copy(state, a->ndim, a->shape, g->dtype, g->data, g->stride, y->dtype, at, a->stride, nowhere);
-    const cj_ew_prog p = { .compute = compute_of(y->dtype), .n_in = 2, .n_out = 1, .n_instr = 1, .n_regs = 3, .out = { 2 },
+    const cj_ew_prog p = { .compute = compute_of(y->dtype),
+                           .n_in = 2,
+                           .n_out = 1,
+                           .n_instr = 1,
+                           .n_regs = 3,
+                           .out = { 2 },
                            .instr = { { .code = CJ_EW_ADD, .dst = 2, .b = 1 } } };
     const int last = a->ndim - 1;
     for (int64_t i = 0; i < a->shape[last] && !e; i++) {
@@ -245,8 +250,8 @@ static const char *run_index_select(void *state, const cj_call *call)
     const cj_tensor *x = call->in[0], *index = call->in[1];
     int64_t size[3];
     split(x, *(const int *)call->attrs, size);
-    return gpu_index_select(state, gpu_elem(x->dtype), x->data, size[0], size[1], size[2], (const int64_t *)(const void *)index->data, index->numel,
-                            call->out[0]->data);
+    return gpu_index_select(state, gpu_elem(x->dtype), x->data, size[0], size[1], size[2], (const int64_t *)(const void *)index->data,
+                            index->numel, call->out[0]->data);
 }
 static const char *run_gather(void *state, const cj_call *call)
 {
@@ -254,16 +259,16 @@ static const char *run_gather(void *state, const cj_call *call)
     const cj_tensor *x = call->in[0], *index = call->in[1];
     int64_t size[3];
     split(x, axis, size);
-    return gpu_gather(state, gpu_elem(x->dtype), x->data, size[0], size[1], size[2], (const int64_t *)(const void *)index->data, index->shape[axis],
-                      call->out[0]->data);
+    return gpu_gather(state, gpu_elem(x->dtype), x->data, size[0], size[1], size[2], (const int64_t *)(const void *)index->data,
+                      index->shape[axis], call->out[0]->data);
 }
 static const char *run_index_add(void *state, const cj_call *call)
 {
     const cj_tensor *x = call->in[0], *index = call->in[1];
     int64_t size[3];
     split(x, *(const int *)call->attrs, size);
-    return gpu_index_add(state, x->dtype, x->data, size[0], size[1], size[2], (const int64_t *)(const void *)index->data, index->numel, call->in[2]->data,
-                         call->out[0]->data);
+    return gpu_index_add(state, x->dtype, x->data, size[0], size[1], size[2], (const int64_t *)(const void *)index->data, index->numel,
+                         call->in[2]->data, call->out[0]->data);
 }
 static const char *run_scatter_add(void *state, const cj_call *call)
 {
@@ -271,8 +276,8 @@ static const char *run_scatter_add(void *state, const cj_call *call)
     const cj_tensor *x = call->in[0], *index = call->in[1];
     int64_t size[3];
     split(x, axis, size);
-    return gpu_scatter_add(state, x->dtype, x->data, size[0], size[1], size[2], (const int64_t *)(const void *)index->data, index->shape[axis], call->in[2]->data,
-                           call->out[0]->data);
+    return gpu_scatter_add(state, x->dtype, x->data, size[0], size[1], size[2], (const int64_t *)(const void *)index->data,
+                           index->shape[axis], call->in[2]->data, call->out[0]->data);
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------------------------------------------------------- */
@@ -358,7 +363,9 @@ static const char *run_matmul(void *state, const cj_call *call)
         if (e) return e;
         t = batch_of(y, &a, &b);
     }
-    cj_gemm g = { .m = m, .n = n, .k = k, .batch = 1, .a_row = a.row, .a_col = a.col, .b_row = b.row, .b_col = b.col, .c_row = y->stride[dims] };
+    cj_gemm g = {
+        .m = m, .n = n, .k = k, .batch = 1, .a_row = a.row, .a_col = a.col, .b_row = b.row, .b_col = b.col, .c_row = y->stride[dims]
+    };
     int64_t outer = 1;
     if (t.n == 1 && t.b[0] == 0 && t.a[0] == m * a.row && t.y[0] == m * g.c_row) g.m *= t.size[0]; /* one tall product */
     else if (t.n) g.batch = t.size[0], g.a_batch = t.a[0], g.b_batch = t.b[0], g.c_batch = t.y[0];
@@ -380,8 +387,19 @@ static const char *run_linear(void *state, const cj_call *call)
 {
     const cj_tensor *x = call->in[0], *w = call->in[1], *y = call->out[0];
     const int64_t out = w->shape[0], in = w->shape[1];
-    const cj_gemm g = { .m = out ? y->numel / out : 0, .n = out, .k = in, .batch = 1, .a = x->data, .b = w->data, .c = y->data, .a_row = in, .a_col = 1,
-                        .b_row = w->stride[1], .b_col = w->stride[0], .c_row = out, .bias = call->nin > 2 ? call->in[2]->data : NULL };
+    const cj_gemm g = { .m = out ? y->numel / out : 0,
+                        .n = out,
+                        .k = in,
+                        .batch = 1,
+                        .a = x->data,
+                        .b = w->data,
+                        .c = y->data,
+                        .a_row = in,
+                        .a_col = 1,
+                        .b_row = w->stride[1],
+                        .b_col = w->stride[0],
+                        .c_row = out,
+                        .bias = call->nin > 2 ? call->in[2]->data : NULL };
     return gpu_gemm(state, y->dtype, &g);
 }
 
@@ -421,23 +439,25 @@ static const char *run_layer_norm_bwd(void *state, const cj_call *call)
 {
     const cj_norm_attrs *a = call->attrs;
     const cj_tensor *x = call->in[0];
-    return gpu_layer_norm_bwd(state, x->dtype, x->data, call->in[1]->data, a->affine > 0 ? call->in[4]->data : NULL, call->in[2]->data, call->in[3]->data,
-                              row_count(x), row_length(x), call->out[0]->data, a->affine > 0 ? call->out[1]->data : NULL,
+    return gpu_layer_norm_bwd(state, x->dtype, x->data, call->in[1]->data, a->affine > 0 ? call->in[4]->data : NULL, call->in[2]->data,
+                              call->in[3]->data, row_count(x), row_length(x), call->out[0]->data, a->affine > 0 ? call->out[1]->data : NULL,
                               a->affine > 0 ? call->out[2]->data : NULL);
 }
 static const char *run_cross_entropy(void *state, const cj_call *call)
 {
     const cj_ce_attrs *a = call->attrs;
     const cj_tensor *x = call->in[0];
-    return gpu_cross_entropy(state, x->dtype, x->data, x->shape[0], x->shape[1], (const int64_t *)(const void *)call->in[1]->data, a->ignore, a->smooth,
-                             a->reduction == CJ_NONE, a->reduction == CJ_MEAN, call->out[0]->data, call->out[1]->data, call->out[2]->data);
+    return gpu_cross_entropy(state, x->dtype, x->data, x->shape[0], x->shape[1], (const int64_t *)(const void *)call->in[1]->data,
+                             a->ignore, a->smooth, a->reduction == CJ_NONE, a->reduction == CJ_MEAN, call->out[0]->data, call->out[1]->data,
+                             call->out[2]->data);
 }
 static const char *run_cross_entropy_bwd(void *state, const cj_call *call)
 {
     const cj_ce_attrs *a = call->attrs;
     const cj_tensor *x = call->in[0], *g = call->in[4];
-    return gpu_cross_entropy_bwd(state, x->dtype, x->data, x->shape[0], x->shape[1], (const int64_t *)(const void *)call->in[1]->data, a->ignore, a->smooth,
-                                 call->in[2]->data, g->data, g->ndim ? 1 : 0, a->reduction == CJ_NONE ? NULL : call->in[3]->data, call->out[0]->data);
+    return gpu_cross_entropy_bwd(state, x->dtype, x->data, x->shape[0], x->shape[1], (const int64_t *)(const void *)call->in[1]->data,
+                                 a->ignore, a->smooth, call->in[2]->data, g->data, g->ndim ? 1 : 0,
+                                 a->reduction == CJ_NONE ? NULL : call->in[3]->data, call->out[0]->data);
 }
 
 /* ---- updates ---------------------------------------------------------------------------------------------------------------------------------------------------------------- */
@@ -448,10 +468,22 @@ static const char *run_update(void *state, const cj_call *call)
     const cj_tensor *flat = call->in[1];
     const int first = (int)a->w.writes + 1, n = call->nin - first;
     const int64_t align = 64 / gpu_elem(flat->dtype);
-    const gpu_update u = { .t = flat->dtype, .rule = a->rule, .momentum = a->momentum, .dampening = a->dampening, .weight_decay = a->weight_decay,
-                           .beta1 = a->beta1, .beta2 = a->beta2, .eps = a->eps, .clip_norm = a->clip_norm, .nesterov = a->nesterov, .decoupled = a->decoupled,
-                           .step = (double *)(void *)call->in[0]->data, .lr = (const double *)(const void *)call->in[first - 1]->data, .p = flat->data,
-                           .m = a->states > 0 ? call->in[2]->data : NULL, .v = a->states > 1 ? call->in[3]->data : NULL };
+    const gpu_update u = { .t = flat->dtype,
+                           .rule = a->rule,
+                           .momentum = a->momentum,
+                           .dampening = a->dampening,
+                           .weight_decay = a->weight_decay,
+                           .beta1 = a->beta1,
+                           .beta2 = a->beta2,
+                           .eps = a->eps,
+                           .clip_norm = a->clip_norm,
+                           .nesterov = a->nesterov,
+                           .decoupled = a->decoupled,
+                           .step = (double *)(void *)call->in[0]->data,
+                           .lr = (const double *)(const void *)call->in[first - 1]->data,
+                           .p = flat->data,
+                           .m = a->states > 0 ? call->in[2]->data : NULL,
+                           .v = a->states > 1 ? call->in[3]->data : NULL };
     gpu_slice slice[CJ_MAX_INPUTS];
     int64_t at = 0;
     if (n > CJ_MAX_INPUTS) return "too many parameters";
@@ -471,32 +503,117 @@ typedef struct row {
 } row;
 
 static const row rows[] = {
-    { "add", run_ew }, { "sub", run_ew }, { "mul", run_ew }, { "div", run_ew }, { "pow", run_ew }, { "maximum", run_ew }, { "minimum", run_ew },
-    { "fmod", run_ew }, { "remainder", run_ew }, { "floor_divide", run_ew }, { "atan2", run_ew }, { "where", run_ew }, { "add_scalar", run_ew },
-    { "mul_scalar", run_ew }, { "pow_scalar", run_ew }, { "clamp_min", run_ew }, { "clamp_max", run_ew }, { "neg", run_ew }, { "abs", run_ew },
-    { "sign", run_ew }, { "exp", run_ew }, { "expm1", run_ew }, { "log", run_ew }, { "log1p", run_ew }, { "sqrt", run_ew }, { "rsqrt", run_ew },
-    { "reciprocal", run_ew }, { "square", run_ew }, { "sin", run_ew }, { "cos", run_ew }, { "tanh", run_ew }, { "sigmoid", run_ew }, { "erf", run_ew },
-    { "floor", run_ew }, { "ceil", run_ew }, { "round", run_ew }, { "trunc", run_ew }, { "relu", run_ew }, { "eq", run_ew }, { "ne", run_ew },
-    { "lt", run_ew }, { "le", run_ew }, { "gt", run_ew }, { "ge", run_ew }, { "eq_scalar", run_ew }, { "ne_scalar", run_ew }, { "lt_scalar", run_ew },
-    { "le_scalar", run_ew }, { "gt_scalar", run_ew }, { "ge_scalar", run_ew }, { "logical_and", run_ew }, { "logical_or", run_ew },
-    { "logical_xor", run_ew }, { "logical_not", run_ew }, { "isnan", run_ew }, { "isfinite", run_ew }, { "gelu", run_ew }, { "gelu_backward", run_ew },
-    { "gelu_tanh", run_ew }, { "gelu_tanh_backward", run_ew }, { "silu", run_ew }, { "silu_backward", run_ew }, { "softplus", run_ew },
-    { "log_sigmoid", run_ew }, { "tanh_backward", run_ew }, { "sigmoid_backward", run_ew }, { "relu_backward", run_ew }, { "bce_with_logits", run_ew },
+    { "add", run_ew },
+    { "sub", run_ew },
+    { "mul", run_ew },
+    { "div", run_ew },
+    { "pow", run_ew },
+    { "maximum", run_ew },
+    { "minimum", run_ew },
+    { "fmod", run_ew },
+    { "remainder", run_ew },
+    { "floor_divide", run_ew },
+    { "atan2", run_ew },
+    { "where", run_ew },
+    { "add_scalar", run_ew },
+    { "mul_scalar", run_ew },
+    { "pow_scalar", run_ew },
+    { "clamp_min", run_ew },
+    { "clamp_max", run_ew },
+    { "neg", run_ew },
+    { "abs", run_ew },
+    { "sign", run_ew },
+    { "exp", run_ew },
+    { "expm1", run_ew },
+    { "log", run_ew },
+    { "log1p", run_ew },
+    { "sqrt", run_ew },
+    { "rsqrt", run_ew },
+    { "reciprocal", run_ew },
+    { "square", run_ew },
+    { "sin", run_ew },
+    { "cos", run_ew },
+    { "tanh", run_ew },
+    { "sigmoid", run_ew },
+    { "erf", run_ew },
+    { "floor", run_ew },
+    { "ceil", run_ew },
+    { "round", run_ew },
+    { "trunc", run_ew },
+    { "relu", run_ew },
+    { "eq", run_ew },
+    { "ne", run_ew },
+    { "lt", run_ew },
+    { "le", run_ew },
+    { "gt", run_ew },
+    { "ge", run_ew },
+    { "eq_scalar", run_ew },
+    { "ne_scalar", run_ew },
+    { "lt_scalar", run_ew },
+    { "le_scalar", run_ew },
+    { "gt_scalar", run_ew },
+    { "ge_scalar", run_ew },
+    { "logical_and", run_ew },
+    { "logical_or", run_ew },
+    { "logical_xor", run_ew },
+    { "logical_not", run_ew },
+    { "isnan", run_ew },
+    { "isfinite", run_ew },
+    { "gelu", run_ew },
+    { "gelu_backward", run_ew },
+    { "gelu_tanh", run_ew },
+    { "gelu_tanh_backward", run_ew },
+    { "silu", run_ew },
+    { "silu_backward", run_ew },
+    { "softplus", run_ew },
+    { "log_sigmoid", run_ew },
+    { "tanh_backward", run_ew },
+    { "sigmoid_backward", run_ew },
+    { "relu_backward", run_ew },
+    { "bce_with_logits", run_ew },
     { "fused", run_fused },
-    { "sum", run_reduce }, { "mean", run_reduce }, { "prod", run_reduce }, { "max", run_reduce }, { "min", run_reduce }, { "argmax", run_reduce },
-    { "argmin", run_reduce }, { "any", run_reduce }, { "all", run_reduce },
-    { "clone", run_copy }, { "cast", run_copy }, { "cat", run_cat }, { "as_strided_scatter", run_strided_scatter },
-    { "full", run_full }, { "arange", run_arange }, { "uniform", run_draw }, { "normal", run_draw }, { "bernoulli", run_draw }, { "randint", run_draw },
+    { "sum", run_reduce },
+    { "mean", run_reduce },
+    { "prod", run_reduce },
+    { "max", run_reduce },
+    { "min", run_reduce },
+    { "argmax", run_reduce },
+    { "argmin", run_reduce },
+    { "any", run_reduce },
+    { "all", run_reduce },
+    { "clone", run_copy },
+    { "cast", run_copy },
+    { "cat", run_cat },
+    { "as_strided_scatter", run_strided_scatter },
+    { "full", run_full },
+    { "arange", run_arange },
+    { "uniform", run_draw },
+    { "normal", run_draw },
+    { "bernoulli", run_draw },
+    { "randint", run_draw },
     { "exponential", run_draw },
-    { "index_select", run_index_select }, { "index_add", run_index_add }, { "gather", run_gather }, { "scatter_add", run_scatter_add },
-    { "matmul", run_matmul }, { "linear", run_linear },
-    { "softmax", run_softmax }, { "log_softmax", run_log_softmax }, { "softmax_backward", run_softmax_bwd }, { "log_softmax_backward", run_log_softmax_bwd },
-    { "layer_norm", run_layer_norm }, { "layer_norm_backward", run_layer_norm_bwd }, { "cross_entropy", run_cross_entropy },
+    { "index_select", run_index_select },
+    { "index_add", run_index_add },
+    { "gather", run_gather },
+    { "scatter_add", run_scatter_add },
+    { "matmul", run_matmul },
+    { "linear", run_linear },
+    { "softmax", run_softmax },
+    { "log_softmax", run_log_softmax },
+    { "softmax_backward", run_softmax_bwd },
+    { "log_softmax_backward", run_log_softmax_bwd },
+    { "layer_norm", run_layer_norm },
+    { "layer_norm_backward", run_layer_norm_bwd },
+    { "cross_entropy", run_cross_entropy },
     { "cross_entropy_backward", run_cross_entropy_bwd },
-    { "assign_", run_assign }, { "add_", run_add_onto }, { "write_slice_", run_write_slice }, { "sgd_update", run_update }, { "adam_update", run_update },
+    { "assign_", run_assign },
+    { "add_", run_add_onto },
+    { "write_slice_", run_write_slice },
+    { "sgd_update", run_update },
+    { "adam_update", run_update },
 };
 
-#define SLOTS 512 /* a power of two, several times the rows */
+#define SLOTS 512            /* a power of two, several times the rows */
 static uint16_t slot[SLOTS]; /* row + 1 */
 
 static unsigned hash(const char *s)
@@ -523,9 +640,24 @@ static const char *(*find(const char *op))(void *, const cj_call *)
 }
 
 static const cj_backend backend = {
-    .size = sizeof(cj_backend), .build_id = CJ_VERSION "/" __DATE__, .name = "cuda", .open = gpu_open, .close = gpu_close, .alloc = gpu_alloc, .free = gpu_free,
-    .to_device = gpu_to_device, .to_host = gpu_to_host, .copy = gpu_copy_bytes, .sync = gpu_sync, .find = find, .graph_begin = gpu_graph_begin,
-    .graph_end = gpu_graph_end, .graph_launch = gpu_graph_launch, .graph_free = gpu_graph_free, .describe = gpu_describe, .fault = gpu_fault_text,
+    .size = sizeof(cj_backend),
+    .build_id = CJ_VERSION "/" __DATE__,
+    .name = "cuda",
+    .open = gpu_open,
+    .close = gpu_close,
+    .alloc = gpu_alloc,
+    .free = gpu_free,
+    .to_device = gpu_to_device,
+    .to_host = gpu_to_host,
+    .copy = gpu_copy_bytes,
+    .sync = gpu_sync,
+    .find = find,
+    .graph_begin = gpu_graph_begin,
+    .graph_end = gpu_graph_end,
+    .graph_launch = gpu_graph_launch,
+    .graph_free = gpu_graph_free,
+    .describe = gpu_describe,
+    .fault = gpu_fault_text,
     .set_bases = gpu_set_bases,
 };
 

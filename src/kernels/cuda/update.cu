@@ -110,12 +110,28 @@ static __device__ __forceinline__ void apply(const rule_f32 &c, int rule, float 
 static __device__ __forceinline__ rule_f32 rule_of(const gpu_update &u, const constants &c)
 {
     const bool near = 1 - u.beta1 >= 0.5;
-    return { (float)c.lr, (float)c.scale, (float)c.step, (float)c.root2, (float)c.decay, (float)u.momentum, (float)(1 - u.dampening),
-             (float)(near ? u.beta1 : 1 - u.beta1), (float)u.beta2, (float)(1 - u.beta2), (float)u.eps, c.scale != 1, u.weight_decay != 0,
-             u.weight_decay != 0 && !u.decoupled, u.weight_decay != 0 && u.decoupled, near, c.first != 0, u.nesterov };
+    return { (float)c.lr,
+             (float)c.scale,
+             (float)c.step,
+             (float)c.root2,
+             (float)c.decay,
+             (float)u.momentum,
+             (float)(1 - u.dampening),
+             (float)(near ? u.beta1 : 1 - u.beta1),
+             (float)u.beta2,
+             (float)(1 - u.beta2),
+             (float)u.eps,
+             c.scale != 1,
+             u.weight_decay != 0,
+             u.weight_decay != 0 && !u.decoupled,
+             u.weight_decay != 0 && u.decoupled,
+             near,
+             c.first != 0,
+             u.nesterov };
 }
 
-static __global__ void __launch_bounds__(256) update_f32(const __grid_constant__ table t, const __grid_constant__ gpu_update u, const constants *shared_c)
+static __global__ void __launch_bounds__(256)
+    update_f32(const __grid_constant__ table t, const __grid_constant__ gpu_update u, const constants *shared_c)
 {
     const rule_f32 c = rule_of(u, *shared_c);
     const slice &s = slice_of(t, blockIdx.x);
@@ -143,7 +159,8 @@ static __global__ void __launch_bounds__(256) update_f32(const __grid_constant__
     }
 }
 
-static __global__ void __launch_bounds__(256) update_f64(const __grid_constant__ table t, const __grid_constant__ gpu_update u, const constants *shared_c)
+static __global__ void __launch_bounds__(256)
+    update_f64(const __grid_constant__ table t, const __grid_constant__ gpu_update u, const constants *shared_c)
 {
     const constants c = *shared_c;
     const slice &s = slice_of(t, blockIdx.x);

@@ -1,0 +1,28 @@
+/* The nets whose planned steps are measured; also used to look at them one by one. */
+#ifndef CJ_BENCH_NETS_H
+#define CJ_BENCH_NETS_H
+
+#include <cajal/cajal.h>
+
+typedef struct bench_net {
+    cj_ctx *c;
+    cj_module *net;
+    cj_optim *opt;
+    cj_tensor *x, *y; /* all batches */
+    int batches, next;
+    cj_plan *plan;
+} bench_net;
+
+typedef struct bench_gpt_shape {
+    int layers, dim, heads, context, vocabulary, batch;
+} bench_gpt_shape;
+
+bool bench_mlp_new(bench_net *t, int threads);
+bool bench_gpt_new(bench_net *t, int threads, const bench_gpt_shape *g);
+bool bench_net_replay(void *net); /* one step on the next batch */
+void bench_net_free(bench_net *t);
+
+/* Plans of y = gelu(a·x + b)·sigmoid(x) + x and of its gradient (rows.c). */
+bool bench_chain_stats(cj_plan_stats *forward, cj_plan_stats *backward);
+
+#endif
