@@ -28,7 +28,7 @@ setup:
 
 demo: setup
 	@$(MAKE) --no-print-directory all
-	$(BUILD)/cajal train mlp --data digits --out runs/demo
+	$(BUILD)/cajal train mlp --data digits --out runs/demo --fresh
 
 # The last line is ctest's summary.
 test: setup

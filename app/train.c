@@ -43,11 +43,9 @@ static void print_progress(void *user, const cj_progress *r)
     p->printed = r->seconds;
     char metric[64];
     metric_text(p, metric, sizeof metric);
-    double left = r->rate > 0 && r->step > 0 ? (double)(r->steps - r->step) * r->seconds / (double)(r->step > 0 ? r->step : 1) : 0;
-    char unit[16];
-    snprintf(unit, sizeof unit, "%s", p->job->task == CJ_TASK_NEXT_TOKEN ? "windows" : "examples");
+    const char *unit = p->job->task == CJ_TASK_NEXT_TOKEN ? "windows" : "examples";
     fprintf(stderr, "%sstep %lld/%lld  epoch %.1f  loss %.4f%s  %s %s/s  %s left  %s%s", p->terminal ? "\r\033[K" : "", (long long)r->step, (long long)r->steps, r->epoch,
-            r->loss, metric, app_count(r->rate), unit, app_seconds(left), app_bytes((double)r->peak_bytes), p->terminal ? "" : "\n");
+            r->loss, metric, app_count(r->rate), unit, app_seconds(isfinite(r->left) ? r->left : 0), app_bytes((double)r->peak_bytes), p->terminal ? "" : "\n");
     fflush(stderr);
 }
 

@@ -165,9 +165,10 @@ typedef struct visit {
     int dtype;
 } visit;
 
-static void negate(void *arg, int64_t b, int64_t i, int64_t j0, int64_t j1) {
+static void negate(void *arg, int64_t b, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
     const visit *v = arg;
     const cj_gemm *g = v->g;
+    for (int64_t i = i0; i < i1; i++)
     for (int64_t j = j0; j < j1; j++) {
         const int64_t at = b * g->c_batch + i * g->c_row + j;
         v->seen[(b * g->m + i) * g->n + j]++;

@@ -11,9 +11,9 @@ trap 'rm -rf "$work"' EXIT
 echo "seed $seed"
 settings="hidden=32 batch=64 eval_every=11 save_every=7"
 # shellcheck disable=SC2086 # settings are words
-train() { "$cajal" train mlp --data digits --epochs 25 --threads 1 --quiet $settings "$@" >/dev/null 2>>"$work/errors"; }
+train() { exec "$cajal" train mlp --data digits --epochs 25 --threads 1 --quiet $settings "$@" >/dev/null 2>>"$work/errors"; }
 
-train --out "$work/alone" || { cat "$work/errors" >&2; exit 1; }
+(train --out "$work/alone") || { cat "$work/errors" >&2; exit 1; }
 
 # Milliseconds 5 … 160, the same for the same seed.
 delays=$(awk -v seed="$seed" 'BEGIN { srand(seed); for (i = 0; i < 400; i++) printf "%.3f ", 0.005 + 0.155 * rand() }')
@@ -49,7 +49,7 @@ for delay in $delays; do
     fi
 done
 if [ -n "$run" ]; then # the last one is left to finish
-    train --out "$run" --resume || { cat "$work/errors" >&2; exit 1; }
+    (train --out "$run" --resume) || { cat "$work/errors" >&2; exit 1; }
     compare "$run"
 fi
 [ $kills -ge 10 ] || { echo "only $kills kills hit a running program" >&2; exit 1; }

@@ -3,6 +3,12 @@
 
 #include "support.h"
 
+#if defined __SANITIZE_ADDRESS__
+/* Requests that nobody can fulfil are refused, as malloc does it. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+#endif
+
 /* ---- the table ---------------------------------------------------------------------------------------------------------------------------- */
 
 #define F(...) cj_zeros(c, CJ_SHAPE(__VA_ARGS__), CJ_F32)

@@ -64,6 +64,7 @@ typedef struct cj_progress {
     double lr;
     double rate;               /* examples per second since the start or the resume */
     double seconds;            /* since the start or the resume */
+    double left;               /* seconds, at this pace */
     size_t peak_bytes;
     const cj_metrics *test;    /* NULL unless an evaluation has just been done */
     const char *saved;         /* the checkpoint just written, or NULL */

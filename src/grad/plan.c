@@ -244,25 +244,29 @@ static void run_plain(const cj_tail *t, char *const *at, int n)
     }
 }
 
-/* The elementwise program on a piece of one row of the product. */
-static void run_tail(void *arg, int64_t b, int64_t i, int64_t j0, int64_t j1)
+/* The elementwise program on a finished block of the product. */
+static void run_tail(void *arg, int64_t b, int64_t i0, int64_t i1, int64_t j0, int64_t j1)
 {
     (void)b;
     const cj_tail *t = arg;
     const cj_ew_arg *from = t->k->args;
     if (t->plain) {
         char *at[CJ_EW_MAX_ARGS];
-        for (int a = 0; a < t->n; a++) at[a] = (char *)from[a].data + (i * t->row[a] + j0) * 4;
-        run_plain(t, at, (int)(j1 - j0));
+        for (int64_t i = i0; i < i1; i++) {
+            for (int a = 0; a < t->n; a++) at[a] = (char *)from[a].data + (i * t->row[a] + j0) * 4;
+            run_plain(t, at, (int)(j1 - j0));
+        }
         return;
     }
     cj_ew_arg args[CJ_EW_MAX_ARGS];
+    int fault = 0;
     for (int a = 0; a < t->n; a++) {
         args[a].dtype = from[a].dtype;
-        args[a].data = (char *)from[a].data + (i * t->row[a] + j0 * t->column[a]) * (int64_t)cj_dtype_size(from[a].dtype);
-        args[a].stride[0] = t->column[a];
+        args[a].data = (char *)from[a].data + (i0 * t->row[a] + j0 * t->column[a]) * (int64_t)cj_dtype_size(from[a].dtype);
+        args[a].stride[0] = t->row[a];
+        args[a].stride[1] = t->column[a];
     }
-    t->c->k->ew_span(t->k->prog, args, 0, j1 - j0);
+    t->c->k->ew_run(NULL, t->k->prog, args, 2, (int64_t[]){ i1 - i0, j1 - j0 }, &fault);
 }
 
 static cj_tail *make_tail(cj_ctx *c, cj_region *r, const cj_kernel *k)

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -125,15 +126,26 @@ static bool one_step(loop *l)
 
 /* ---- metrics ---------------------------------------------------------------------------------------------------------------------------------------- */
 
+/* Opens metrics.jsonl, whose lock says that somebody trains here. */
 static bool open_log(loop *l)
 {
     char path[CJ_MAX_RUN_PATH];
     if (!cj__run_path(l->ctx, l->o.folder, "metrics.jsonl", path)) return false;
     l->log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (l->log < 0) return cj__error(l->ctx, CJ_EFILE, "%s: %s", path, strerror(errno));
+    if (flock(l->log, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) return cj__error(l->ctx, CJ_ESTATE, "another process is training in %s", l->o.folder);
+    return true;
+}
+
+/* Lines after the checkpoint will be written again. */
+static bool cut_log(loop *l)
+{
     struct stat st;
-    if (l->log < 0 || fstat(l->log, &st) < 0 || ftruncate(l->log, l->k.state.metrics_bytes) < 0) return cj__error(l->ctx, CJ_EFILE, "%s: %s", path, strerror(errno));
+    if (fstat(l->log, &st) < 0 || (st.st_size > l->k.state.metrics_bytes && ftruncate(l->log, l->k.state.metrics_bytes) < 0))
+        return cj__error(l->ctx, CJ_EFILE, "%s/metrics.jsonl: %s", l->o.folder, strerror(errno));
     if (st.st_size < l->k.state.metrics_bytes)
-        return cj__error(l->ctx, CJ_EFILE, "%s: %lld bytes were expected, %lld were found", path, (long long)l->k.state.metrics_bytes, (long long)st.st_size);
+        return cj__error(l->ctx, CJ_EFILE, "%s/metrics.jsonl: %lld bytes were expected, %lld were found", l->o.folder, (long long)l->k.state.metrics_bytes,
+                         (long long)st.st_size);
     return true;
 }
 
@@ -185,8 +197,10 @@ static void report(loop *l, const cj_metrics *test, const char *saved, const cha
     double t = now();
     if (!test && !saved && !resumed && t - l->reported < 0.1) return;
     l->reported = t;
+    int64_t done = l->k.state.step - l->first_step;
     l->o.progress(l->o.user, &(cj_progress){ .step = l->k.state.step, .steps = l->total, .epoch = (double)l->k.state.step / (double)l->per_epoch,
                                              .loss = running_loss(l), .lr = cj_optim_lr(l->optim), .rate = rate(l), .seconds = t - l->started,
+                                             .left = done > 0 ? (double)(l->total - l->k.state.step) * (t - l->started) / (double)done : NAN,
                                              .peak_bytes = cj_memory_stats(l->ctx).peak, .test = test, .saved = saved, .resumed = resumed });
 }
 
@@ -287,7 +301,7 @@ static bool open_folder(loop *l)
 {
     cj_ctx *c = l->ctx;
     const char *folder = l->o.folder;
-    if (!cj__run_make(c, folder)) return false;
+    if (!cj__run_make(c, folder) || !open_log(l)) return false;
     if (l->o.resume) {
         cj_scope s = cj_scope_open(c);
         int64_t step = cj__checkpoint_load(c, folder, &l->k);
@@ -298,7 +312,7 @@ static bool open_folder(loop *l)
         return cj__error(c, CJ_ESTATE, "%s has a run already: resume it, or choose another folder", folder);
     }
     l->first_step = l->k.state.step;
-    return open_log(l);
+    return cut_log(l);
 }
 
 static bool begin(loop *l)

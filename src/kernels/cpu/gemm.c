@@ -173,7 +173,7 @@ static void pack_a_pieces(void *arg, int64_t begin, int64_t end, int worker) {
 }
 
 GEMM_INLINE void call_tail(const cj_gemm *g, int64_t item, int64_t i0, int64_t rows, int64_t j0, int64_t j1) {
-    for (int64_t i = i0; i < i0 + rows; i++) g->tail(g->tail_arg, item, i, j0, j1);
+    g->tail(g->tail_arg, item, i0, i0 + rows, j0, j1);
 }
 
 /* All row tiles of one panel; t holds everything but the rows.  mode B_COPY: the first tile writes the packed panel, from which the others read; those
@@ -188,16 +188,15 @@ static void panel_rows(tile *t, int V, int64_t rows, int mode, const cj_gemm *ta
     for (int64_t left = rows; left > 0;) {
         const int64_t height = taller-- > 0 ? R + 1 : R;
         tiles[V - 1][height - 1][mode](t);
-        if (tail) call_tail(tail, item, i, height, j0, j0 + (V - 1) * VL + t->last);
         left -= height;
-        if (left <= 0) return;
+        if (left <= 0) break;
         if (mode == B_COPY) t->b = t->copy, t->b_row = (int64_t)V * VL;
         if (mode == B_AHEAD) t->next += LINE;
         mode = ahead-- > 0 ? B_AHEAD : B_PLAIN;
         t->a += height * t->a_row;
         t->c += height * t->c_row;
-        i += height;
     }
+    if (tail) call_tail(tail, item, i, rows, j0, j0 + (V - 1) * VL + t->last);
 }
 
 /* Rounds the f32 sums of a block to 16 bits, after adding C, bias and the activation. */
@@ -513,7 +512,7 @@ static void gemm_flipped(cj_pool *pool, const cj_gemm *g, void *workspace) {
             if (bias) y += bias[j];
             c[j] = g->act == CJ_GEMM_RELU && y < 0 ? 0 : y;
         }
-        if (g->tail) g->tail(g->tail_arg, 0, i, 0, g->n);
+        if (g->tail) g->tail(g->tail_arg, 0, i, i + 1, 0, g->n);
     }
 }
 

@@ -13,9 +13,9 @@
 
 typedef enum cj_gemm_act { CJ_GEMM_LINEAR, CJ_GEMM_RELU } cj_gemm_act;
 
-/* Called for every finished piece of a row of C while it is still in cache: columns [j0, j1) of row i of batch item b.
- * May be called from any worker, once per element of C. */
-typedef void (*cj_gemm_tail)(void *arg, int64_t b, int64_t i, int64_t j0, int64_t j1);
+/* Called for every finished block of C while it is still in cache: rows [i0, i1), columns [j0, j1) of batch item b.
+ * May be called from any worker; every element of C is in exactly one block. */
+typedef void (*cj_gemm_tail)(void *arg, int64_t b, int64_t i0, int64_t i1, int64_t j0, int64_t j1);
 
 typedef struct cj_gemm {
     int64_t m, n, k, batch; /* batch >= 1 */

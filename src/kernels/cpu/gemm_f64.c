@@ -20,7 +20,7 @@ static void finish_piece(const cj_gemm *g, const double *sum, int64_t item, int6
         if (bias) y += bias[j];
         c[j] = g->act == CJ_GEMM_RELU && y < 0 ? 0 : y;
     }
-    if (g->tail) g->tail(g->tail_arg, item, i, j0, j1);
+    if (g->tail) g->tail(g->tail_arg, item, i, i + 1, j0, j1);
 }
 
 static void f64_rows(void *arg, int64_t begin, int64_t end, int worker) {
