@@ -144,6 +144,7 @@ int app_bench(int argc, char **argv)
     for (int i = 0; i < args.words; i++)
         if (!find(args.word[i])) return APP_USAGE;
 
+    bench_use_processor_time(r.threads == 1);
     print_machine(&r);
     bench_print_head(&r);
     int status = APP_OK;

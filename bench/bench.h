@@ -1,8 +1,9 @@
 /* What the benchmarks share: the run, bursts and their ratios, the machine's limits, the peers.
  *
  * How a number is made.  A burst repeats one step for a fraction of a second, in chunks of about a millisecond, and counts the fastest chunk: on a shared machine
- * that is the chunk nobody interrupted.  Ours and every peer's bursts alternate for several rounds; a value is the median of its bursts, a ratio the
- * median over the rounds of (peer's time / our time) to that peer which leaves us the smallest one.
+ * that is the chunk nobody interrupted.  With --threads 1 it counts processor time, otherwise the time on the wall.  Ours and every peer's bursts alternate for
+ * several rounds; a value is the median of its bursts, a ratio the median over the rounds of (peer's time / our time), and of several peers the one that leaves us
+ * the smallest ratio counts.
  *
  * A peer is a PyTorch program of $CAJAL_BENCH_PEERS (or bench/peer_rows.py), run unmodified by bench/peer.py under the interpreter $CAJAL_TORCH, once on
  * one thread and once on all.  Without them the columns of the peer stay empty.
@@ -50,6 +51,7 @@ int bench_first_step(void);
 /* ---- timing ------------------------------------------------------------------------------------------------------------------------- */
 
 double bench_now(void); /* seconds, monotonic */
+void bench_use_processor_time(bool yes); /* for the bursts of ours and of the peers; else the time on the wall */
 double bench_median(double *x, int n); /* sorts x */
 
 /* One step of what is measured; false ends the measurement. */

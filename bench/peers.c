@@ -75,7 +75,7 @@ static bool ask(process *p, const char *request, char *line, int n)
 static bool ready(process *p, const char *request, int threads, bool compile)
 {
     char line[256], name[64], version[32];
-    if (!ask(p, request, line, sizeof line) || sscanf(line, "ready %63s %31s", name, version) != 2) return false;
+    if (!ask(p, request, line, sizeof line) || sscanf(line, "ready %63s %31[0-9.]", name, version) != 2) return false;
     if (threads) snprintf(p->label, sizeof p->label, "torch %.8s %dT%s", version, threads, compile ? " compiled" : "");
     return true;
 }

@@ -145,7 +145,7 @@ int main(void)
     cj_scope_close(s);
     cj_clear(c);
 
-    double loss = train(&t, 600);
+    double loss = train(&t, t.step + 500);
     expect(cj_ok(c), cj_message(c));
     s = cj_scope_open(c);
     float p[4];

@@ -129,7 +129,7 @@ int main()
     }
     cj_clear(c);
 
-    train(600);
+    train(step + 500);
     expect(cj_ok(c), cj_message(c));
     Scope s(c);
     float p[4];

@@ -38,7 +38,7 @@ bool cj__backend_open(cj_ctx *c, const char *device)
     char name[16];
     snprintf(name, sizeof name, "%s", device);
     char *colon = strchr(name, ':');
-    int index = colon ? atoi(colon + 1) : 0;
+    int index = colon ? (int)strtol(colon + 1, NULL, 10) : 0;
     if (colon) *colon = 0;
     if (strcmp(name, "cuda") != 0) return cj__error(c, CJ_EDEVICE, "device '%s' is unknown; cpu, cuda or cuda:N expected", device);
     void *handle = find_backend(name);

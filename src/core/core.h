@@ -241,6 +241,7 @@ struct cj_ctx {
     cj_tensor *free_headers;
     const cj_cpu_kernels *k;
     cj_pool *pool;
+    size_t pool_bytes;
     cj_recorder recorder[CJ_RECS];
 
     /* tape */

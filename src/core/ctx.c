@@ -154,7 +154,7 @@ static int choose_threads(int asked)
 {
     if (asked <= 0) {
         const char *env = getenv("CAJAL_THREADS");
-        if (env && *env) asked = atoi(env);
+        if (env && *env) asked = (int)strtol(env, NULL, 10);
     }
     if (asked <= 0) asked = (int)sysconf(_SC_NPROCESSORS_ONLN);
     return asked < 1 ? 1 : asked > CJ_MAX_THREADS ? CJ_MAX_THREADS : asked;
@@ -205,7 +205,10 @@ cj_ctx *cj_ctx_new(const cj_ctx_opts *opts)
     c->poison->refs = 1;
     c->k = choose_kernels(c, opts->isa);
     c->threads = choose_threads(opts->threads);
-    c->pool = cj__pool_new(c->threads);
+    c->pool_bytes = cj__pool_bytes(c->threads);
+    void *pool = c->threads > 1 ? cj__raw_alloc(c, c->pool_bytes) : NULL;
+    c->pool = cj__pool_start(pool, c->threads);
+    if (!c->pool) cj__raw_free(c, pool, c->pool_bytes); /* one thread gives the same results */
     c->threads = cj__pool_threads(c->pool);
     cj__recorders_install(c);
     if (opts->device && *opts->device && strcmp(opts->device, "cpu") != 0) cj__backend_open(c, opts->device);
@@ -254,7 +257,8 @@ void cj_ctx_free(cj_ctx *c)
     }
     cj_memory_trim(c);
     if (c->backend) cj__backend_close(c);
-    cj__pool_free(c->pool);
+    cj__pool_stop(c->pool);
+    cj__raw_free(c, c->pool, c->pool_bytes);
     c->alloc(c->alloc_user, c, sizeof *c, 0);
 }
 

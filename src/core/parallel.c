@@ -122,13 +122,12 @@ void cj__parallel_for(cj_pool *p, int64_t n, int64_t grain, cj_range_fn fn, void
     atomic_store_explicit(&p->busy, false, memory_order_release);
 }
 
-cj_pool *cj__pool_new(int threads)
+size_t cj__pool_bytes(int threads) { return (sizeof(cj_pool) + (size_t)threads * sizeof(cj_worker) + 63) & ~(size_t)63; }
+
+cj_pool *cj__pool_start(void *memory, int threads)
 {
-    if (threads > CJ_MAX_THREADS) threads = CJ_MAX_THREADS;
-    if (threads <= 1) return NULL;
-    size_t bytes = sizeof(cj_pool) + (size_t)threads * sizeof(cj_worker);
-    cj_pool *p = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
-    if (!p) return NULL;
+    if (!memory || threads <= 1) return NULL;
+    cj_pool *p = memory;
     atomic_init(&p->state, 0);
     atomic_init(&p->next, 0);
     atomic_init(&p->left, 0);
@@ -145,13 +144,13 @@ cj_pool *cj__pool_new(int threads)
         p->threads++;
     }
     if (p->threads == 1) {
-        cj__pool_free(p);
+        cj__pool_stop(p);
         return NULL;
     }
     return p;
 }
 
-void cj__pool_free(cj_pool *p)
+void cj__pool_stop(cj_pool *p)
 {
     if (!p) return;
     pthread_mutex_lock(&p->mutex);
@@ -161,6 +160,20 @@ void cj__pool_free(cj_pool *p)
     for (int i = 1; i < p->threads; i++) pthread_join(p->worker[i].thread, NULL);
     pthread_cond_destroy(&p->wake);
     pthread_mutex_destroy(&p->mutex);
+}
+
+cj_pool *cj__pool_new(int threads)
+{
+    if (threads > CJ_MAX_THREADS) threads = CJ_MAX_THREADS;
+    void *memory = threads > 1 ? aligned_alloc(64, cj__pool_bytes(threads)) : NULL;
+    cj_pool *p = cj__pool_start(memory, threads);
+    if (!p) free(memory);
+    return p;
+}
+
+void cj__pool_free(cj_pool *p)
+{
+    cj__pool_stop(p);
     free(p);
 }
 

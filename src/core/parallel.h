@@ -7,6 +7,7 @@
 #ifndef CJ_CORE_PARALLEL_H
 #define CJ_CORE_PARALLEL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct cj_pool cj_pool;
@@ -18,7 +19,12 @@ typedef void (*cj_range_fn)(void *arg, int64_t begin, int64_t end, int worker);
 /* pool may be NULL: one thread. */
 void cj__parallel_for(cj_pool *pool, int64_t n, int64_t grain, cj_range_fn fn, void *arg);
 
-/* threads >= 1 counts the caller.  Returns NULL when threads == 1 or when no thread could be started (then everything runs on the caller). */
+/* A context's pool lives in the context's memory: pool_bytes of it, 64-byte aligned.  start returns NULL when there is nothing to start. */
+size_t cj__pool_bytes(int threads);
+cj_pool *cj__pool_start(void *memory, int threads);
+void cj__pool_stop(cj_pool *pool);
+
+/* The same in memory of its own.  threads >= 1 counts the caller.  Returns NULL when threads == 1 or when no thread could be started (then everything runs on the caller). */
 cj_pool *cj__pool_new(int threads);
 void cj__pool_free(cj_pool *pool);
 int cj__pool_threads(const cj_pool *pool);

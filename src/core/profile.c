@@ -82,7 +82,7 @@ int cj_profile_stop(cj_ctx *c, cj_profile_row *rows, int n)
     if (!c || !c->profiler) return 0;
     c->active &= (uint8_t)~(1u << CJ_REC_PROFILE);
     enum { KINDS = 256 };
-    cj_profile_row table[KINDS];
+    cj_profile_row table[KINDS] = { 0 };
     int used = 0;
     for (int64_t i = 0; i < c->profiler->n; i++) {
         const cj_event *e = &c->profiler->event[i];

@@ -305,7 +305,7 @@ static bool run_product(cj_ctx *c, const cj_kernel *k)
     t->gemm.a = k->call.in[0]->data;
     t->gemm.b = k->call.in[1]->data;
     t->gemm.c = k->call.out[0]->data;
-    if (t->gemm.bias) t->gemm.bias = k->call.in[2]->data;
+    if (k->call.nin > 2) t->gemm.bias = k->call.in[2]->data; /* of a linear; an input of the step has no address yet when the plan is made */
     if (!cj__gemm_run(c, CJ_F32, &t->gemm)) return false;
     if (!t->after) return true;
     char *at[CJ_EW_MAX_ARGS];
@@ -327,31 +327,34 @@ static bool run_kernel(cj_ctx *c, cj_kernel *k)
     return !fault || cj__error(c, CJ_EVALUE, "plan: integer division by zero");
 }
 
-/* On a device every kernel is a call; fused programs go by the name "fused" with the program as attributes. */
+typedef const char *device_kernel(void *state, const cj_call *call);
+
+/* A fused program as a call: the program is the attributes, the arguments are headers over the iteration shape. */
+static const char *run_fused_device(cj_ctx *c, const cj_kernel *k, device_kernel *kernel)
+{
+    cj_tensor header[CJ_EW_MAX_ARGS], *list[CJ_EW_MAX_ARGS];
+    cj_storage st = { .device = 1 };
+    int n = k->prog->n_in + k->prog->n_out;
+    for (int a = 0; a < n; a++) {
+        header[a] = (cj_tensor){ .ctx = c, .st = &st, .data = k->args[a].data, .dtype = (uint8_t)k->args[a].dtype, .ndim = (uint8_t)k->ndim };
+        header[a].numel = 1;
+        for (int d = 0; d < k->ndim; d++) header[a].numel *= k->shape[d];
+        memcpy(header[a].shape, k->shape, sizeof k->shape);
+        memcpy(header[a].stride, k->args[a].stride, sizeof header[a].stride);
+        cj__update_contiguous(&header[a]);
+        list[a] = &header[a];
+    }
+    const cj_call call = { c, &fused_op, k->prog, list, list + k->prog->n_in, k->prog->n_in, k->prog->n_out };
+    return kernel(c->device_state, &call);
+}
+
+/* On a device every kernel is a call; fused programs go by the name "fused". */
 static bool run_kernel_device(cj_ctx *c, cj_kernel *k)
 {
     const cj_op *op = k->kind == CJ_KERNEL_FUSED ? &fused_op : k->step->op;
-    const char *(*kernel)(void *, const cj_call *) = c->backend->find(op->name);
+    device_kernel *kernel = c->backend->find(op->name);
     if (!kernel) return cj__error(c, CJ_EDEVICE, "%s: no %s kernel for this operator", op->name, c->backend->name);
-    const char *fault;
-    if (k->kind != CJ_KERNEL_FUSED) {
-        fault = kernel(c->device_state, &k->call);
-    } else {
-        cj_tensor header[CJ_EW_MAX_ARGS], *list[CJ_EW_MAX_ARGS];
-        cj_storage st = { .device = 1 };
-        int n = k->prog->n_in + k->prog->n_out;
-        for (int a = 0; a < n; a++) {
-            header[a] = (cj_tensor){ .ctx = c, .st = &st, .data = k->args[a].data, .dtype = (uint8_t)k->args[a].dtype, .ndim = (uint8_t)k->ndim };
-            header[a].numel = 1;
-            for (int d = 0; d < k->ndim; d++) header[a].numel *= k->shape[d];
-            memcpy(header[a].shape, k->shape, sizeof k->shape);
-            memcpy(header[a].stride, k->args[a].stride, sizeof header[a].stride);
-            cj__update_contiguous(&header[a]);
-            list[a] = &header[a];
-        }
-        cj_call call = { c, op, k->prog, list, list + k->prog->n_in, k->prog->n_in, k->prog->n_out };
-        fault = kernel(c->device_state, &call);
-    }
+    const char *fault = k->kind == CJ_KERNEL_FUSED ? run_fused_device(c, k, kernel) : kernel(c->device_state, &k->call);
     return !fault || cj__error(c, CJ_EDEVICE, "%s: %s", op->name, fault);
 }
 
@@ -589,11 +592,11 @@ bool cj_plan_print(const cj_plan *p, FILE *f)
                                                     : &q->ew[q->prog->n_in];
         char shape[96];
         snprintf(shape, sizeof shape, "%s %s", cj_dtype_name((cj_dtype)y->dtype), cj__shape_text(y->ndim, y->shape));
-        const char *slash = q->step && q->step->file ? strrchr(q->step->file, '/') : NULL;
+        const char *slash = q->step->file ? strrchr(q->step->file, '/') : NULL;
         fprintf(f, "%4d  %-22s %-28s ", i, q->kind == CJ_KERNEL_FUSED ? "fused" : q->step->op->name, shape);
         if (q->kind != CJ_KERNEL_CALL)
             for (int j = 0; j < q->prog->n_instr; j++) fprintf(f, "%s%s", j ? " " : q->kind == CJ_KERNEL_PRODUCT ? "then " : "", names[q->prog->instr[j].code]);
-        if (q->step && q->step->file) fprintf(f, "  (%s:%d)", slash ? slash + 1 : q->step->file, q->step->line);
+        if (q->step->file) fprintf(f, "  (%s:%d)", slash ? slash + 1 : q->step->file, q->step->line);
         fputc('\n', f);
     }
     fprintf(f, "%d kernels (%d elementwise) from %d operators, %d dead; %zu bytes planned, %zu live at once\n", k->n, k->fused, p->current->trace->n, k->removed,

@@ -61,7 +61,8 @@ static cj_dtype result_dtype(const cj_op *op, const void *attrs, cj_tensor *cons
     rule r = rule_of(op->ew - 1);
     if (r == COMPARE || r == LOGIC) return CJ_BOOL;
     cj_dtype t = promoted(op, in, nin);
-    return fractional(op, attrs) && !cj_dtype_is_float(t) ? CJ_F32 : t;
+    if (fractional(op, attrs) && !cj_dtype_is_float(t)) return CJ_F32;
+    return t == CJ_BOOL && cj__ew_has_scalar(op->ew - 1) ? CJ_I64 : t; /* a whole number is an integer: of a higher category than bool */
 }
 
 static cj_dtype compute_dtype(const cj_op *op, const void *attrs, cj_tensor *const *in, int nin)

@@ -130,42 +130,42 @@ CJ_INLINE double row_sum(cj_dtype t, const void *x, int64_t n)
 
 CJ_INLINE void softmax_row(cj_dtype t, const void *x, int64_t n, void *y, bool log, bool stream, const void *next)
 {
-    const float m = row_max(t, x, n);
+    const float top = row_max(t, x, n);
     if (log) {
-        const double sum = row_exp_sum(t, x, n, m, NULL);
-        /* x - (m + log sum) in two steps: m may be large, the difference small */
-        const vf shift = vf_set1(m), l = vf_log(vf_set1((float)sum));
+        const double sum = row_exp_sum(t, x, n, top, NULL);
+        /* x - (max + log sum) in two steps: the maximum may be large, the difference small */
+        const vf shift = vf_set1(top), l = vf_log(vf_set1((float)sum));
 #define VALUE(v) ((v) - shift - l)
         FOR_ROW(t, y, n, stream, x, next, VALUE);
 #undef VALUE
         return;
     }
-    int64_t i = 0;
+    int64_t at = 0;
     if (t == CJ_F32 && !(stream && n <= ROW_BUFFER)) {
         float *p = y;
-        const vf r = vf_set1((float)(1.0 / row_exp_sum(t, x, n, m, p)));
-        for (; i + STEP <= n; i += STEP)
+        const vf r = vf_set1((float)(1.0 / row_exp_sum(t, x, n, top, p)));
+        for (; at + STEP <= n; at += STEP)
             for (int k = 0; k < STEP; k += CJ_VL) {
-                __builtin_prefetch((const float *)next + i + k, 0, 2);
-                vf_store(p + i + k, vf_load(p + i + k) * r);
+                __builtin_prefetch((const float *)next + at + k, 0, 2);
+                vf_store(p + at + k, vf_load(p + at + k) * r);
             }
-        for (; i + CJ_VL <= n; i += CJ_VL) vf_store(p + i, vf_load(p + i) * r);
-        if (i < n) vf_store_n(p + i, vf_load_n(p + i, (int)(n - i)) * r, (int)(n - i));
+        for (; at + CJ_VL <= n; at += CJ_VL) vf_store(p + at, vf_load(p + at) * r);
+        if (at < n) vf_store_n(p + at, vf_load_n(p + at, (int)(n - at)) * r, (int)(n - at));
         return;
     }
     _Alignas(64) float e[ROW_BUFFER];
     const bool keep = n <= ROW_BUFFER;
-    const vf r = vf_set1((float)(1.0 / row_exp_sum(t, x, n, m, keep ? e : NULL))), s = vf_set1(m);
+    const vf r = vf_set1((float)(1.0 / row_exp_sum(t, x, n, top, keep ? e : NULL))), s = vf_set1(top);
     if (t == CJ_F32) {
 #define VALUE(v) ((v) * r)
         FOR_ROW(CJ_F32, y, n, true, e, next, VALUE);
 #undef VALUE
         return;
     }
-    for (; i + CJ_VL <= n; i += CJ_VL) store_vf(t, y, i, (keep ? vf_load(e + i) : vf_exp(load_vf(t, x, i) - s)) * r);
-    if (i < n) {
-        const int k = (int)(n - i);
-        store_vf_n(t, y, i, (keep ? vf_load_n(e + i, k) : vf_exp(load_vf_n(t, x, i, k) - s)) * r, k);
+    for (; at + CJ_VL <= n; at += CJ_VL) store_vf(t, y, at, (keep ? vf_load(e + at) : vf_exp(load_vf(t, x, at) - s)) * r);
+    if (at < n) {
+        const int k = (int)(n - at);
+        store_vf_n(t, y, at, (keep ? vf_load_n(e + at, k) : vf_exp(load_vf_n(t, x, at, k) - s)) * r, k);
     }
 }
 
