@@ -26,15 +26,15 @@ int app_doctor(int argc, char **argv);
 /* ---- the command line ------------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct app_option {
-    const char *name;   /* "--data" */
-    const char *value;  /* what it takes, for the help: "NAME"; NULL: nothing, it is a flag */
+    const char *name;  /* "--data" */
+    const char *value; /* what it takes, for the help: "NAME"; NULL: nothing, it is a flag */
     const char *help;
-    const char **text;  /* where its value goes */
-    bool *flag;         /* or that it was given */
+    const char **text; /* where its value goes */
+    bool *flag;        /* or that it was given */
 } app_option;
 
 typedef struct app_args {
-    const char *word[8];     /* what is no option and no setting */
+    const char *word[16]; /* what is no option and no setting */
     int words;
     const char *setting[64]; /* key=value */
     int settings;
@@ -43,11 +43,11 @@ typedef struct app_args {
 /* How a verb is called, for its help and its errors. Options end with a NULL name. */
 typedef struct app_usage {
     const char *verb;
-    const char *line;      /* after "cajal VERB": "MODEL [--data NAME] …" */
-    const char *text;      /* what it does */
-    const char *examples;  /* whole lines */
-    int least, most;       /* words */
-    bool settings;         /* takes key=value */
+    const char *line;     /* after "cajal VERB": "MODEL [--data NAME] …" */
+    const char *text;     /* what it does */
+    const char *examples; /* whole lines */
+    int least, most;      /* words */
+    bool settings;        /* takes key=value */
 } app_usage;
 
 /* Reads argv[1 …]. APP_OK: go on; -1: help was printed, all is done (exit 0); APP_USAGE: an error was printed. */
@@ -71,26 +71,26 @@ int app_number(const char *option, const char *text, long long least, long long 
 
 /* app_json_open(); app_json_text("name", s); app_json_number("n", 3); app_json_close(); prints {"name":"…","n":3} and a newline. */
 void app_json_open(void);
-void app_json_text(const char *key, const char *value);   /* NULL prints null */
-void app_json_number(const char *key, double value);      /* what is not finite prints null */
+void app_json_text(const char *key, const char *value); /* NULL prints null */
+void app_json_number(const char *key, double value);    /* what is not finite prints null */
 void app_json_bool(const char *key, bool value);
 void app_json_close(void);
 
 /* ---- numbers for people: into a rotating buffer ------------------------------------------------------------------------------------------------ */
 
-const char *app_bytes(double n);    /* "3.1 MB" */
-const char *app_count(double n);    /* "25,994" */
-const char *app_seconds(double s);  /* "4.2 s", "3 min 10 s" */
+const char *app_bytes(double n);   /* "3.1 MB" */
+const char *app_count(double n);   /* "25,994" */
+const char *app_seconds(double s); /* "4.2 s", "3 min 10 s" */
 
 /* ---- the job: a model, its data, a context --------------------------------------------------------------------------------------------------------- */
 
-extern const cj_model *const cj_models[]; /* generated from zoo/; ends with NULL */
+extern const cj_model *const cj_models[];    /* generated from zoo/; ends with NULL */
 const cj_model *app_model(const char *name); /* NULL after an error that suggests one */
 
 typedef struct app_job {
     cj_ctx *ctx;
     const cj_model *model;
-    cj_task task;            /* the model's, or regression where the data has values */
+    cj_task task; /* the model's, or regression where the data has values */
     cj_settings *settings;
     cj_dataset *data;
     cj_module *net;
@@ -99,7 +99,7 @@ typedef struct app_job {
 
 typedef struct app_job_opts {
     const char *model, *data, *device, *threads;
-    const char *folder;      /* of a run to go on with or to use: model, data and settings come from its config.json */
+    const char *folder; /* of a run to go on with or to use: model, data and settings come from its config.json */
     const char *const *setting;
     int settings;
     const char *epochs, *steps;

@@ -120,7 +120,7 @@ int app_bench(int argc, char **argv)
     };
     const app_usage usage = { .verb = "bench",
                               .line = "[NAME ...] [--threads N] [--rounds N] [--quick] [--compile] [--list] [--json]",
-                              .most = 8,
+                              .most = 16,
                               .text = "Measures speed beside the machine's limits, measured in the same run, and beside a peer where one is installed:\n"
                                       "$CAJAL_TORCH is a Python that has PyTorch, $CAJAL_BENCH_PEERS the folder of the peers' scripts.\n"
                                       "A ratio above 1 says that we are ahead. The exit status is 0 whether targets are met or not.",

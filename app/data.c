@@ -7,7 +7,7 @@
 
 static int list(bool json)
 {
-    int n;
+    int n = 0;
     const cj_dataset_info *d = cj_dataset_list(&n);
     for (int i = 0; i < n; i++) {
         if (!json) {
@@ -54,12 +54,13 @@ static int info(const char *name, bool json)
     cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .seed = 1 });
     cj_dataset *d = cj_dataset_open(c, name);
     if (!d) {
-        int n, known;
+        int n = 0, known = 0;
         const char *names[64];
         const cj_dataset_info *all = cj_dataset_list(&known);
-        for (n = 0; n < known && n < 64; n++) names[n] = all[n].name;
+        for (; n < known && n < 64; n++) names[n] = all[n].name;
         const char *nearest = app_nearest(name, names, n);
-        int status = nearest && strcmp(nearest, name) != 0 ? app_error("there is no data set '%s'; did you mean '%s'?", name, nearest) : app_fail(c);
+        int status =
+            nearest && strcmp(nearest, name) != 0 ? app_error("there is no data set '%s'; did you mean '%s'?", name, nearest) : app_fail(c);
         cj_ctx_free(c);
         return status;
     }
@@ -77,10 +78,12 @@ static int info(const char *name, bool json)
     } else {
         printf("%s: %s\n", d->name, d->summary);
         if (d->is_text) {
-            printf("%s symbols of an alphabet of %lld; the last %s are held out\n", app_count((double)d->n), (long long)d->classes, app_count(test));
+            printf("%s symbols of an alphabet of %lld; the last %s are held out\n", app_count((double)d->n), (long long)d->classes,
+                   app_count(test));
             print_text(d);
         } else {
-            printf("%s rows of %lld numbers; %s to learn from, %s held out\n", app_count((double)d->n), (long long)d->features, app_count(train), app_count(test));
+            printf("%s rows of %lld numbers; %s to learn from, %s held out\n", app_count((double)d->n), (long long)d->features,
+                   app_count(train), app_count(test));
             if (d->classes) print_classes(d);
         }
     }
@@ -96,7 +99,10 @@ int app_data(int argc, char **argv)
         { "--json", NULL, "one object per line: name, family, summary", NULL, &json },
         { 0 },
     };
-    const app_usage usage = { .verb = "data", .line = "[list | info NAME] [--json]", .text = "Lists the data sets, or says what is in one.", .most = 2,
+    const app_usage usage = { .verb = "data",
+                              .line = "[list | info NAME] [--json]",
+                              .text = "Lists the data sets, or says what is in one.",
+                              .most = 2,
                               .examples = "  cajal data\n  cajal data info digits\n" };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);

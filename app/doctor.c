@@ -90,7 +90,8 @@ static void machine(bool json)
     processor_name(name, sizeof name);
     snprintf(text, sizeof text, "%s, %ld cores", name, sysconf(_SC_NPROCESSORS_ONLN));
     row(json, "processor", text, "");
-    double page = (double)sysconf(_SC_PAGESIZE), all = page * (double)sysconf(_SC_PHYS_PAGES), available = page * (double)sysconf(_SC_AVPHYS_PAGES);
+    double page = (double)sysconf(_SC_PAGESIZE), all = page * (double)sysconf(_SC_PHYS_PAGES),
+           available = page * (double)sysconf(_SC_AVPHYS_PAGES);
     snprintf(text, sizeof text, "%s, %s free", app_bytes(all), app_bytes(available));
     row(json, "memory", text, "");
 }
@@ -128,8 +129,12 @@ int app_doctor(int argc, char **argv)
         { "--json", NULL, "one object per line: item, state, advice", NULL, &json },
         { 0 },
     };
-    const app_usage usage = { .verb = "doctor", .line = "[--json]", .examples = "  cajal doctor\n",
-                              .text = "Says what this machine has, which back-ends and libraries this build uses, what is missing and how to get it." };
+    const app_usage usage = {
+        .verb = "doctor",
+        .line = "[--json]",
+        .examples = "  cajal doctor\n",
+        .text = "Says what this machine has, which back-ends and libraries this build uses, what is missing and how to get it."
+    };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);
     row(json, "cajal", cj_version(), "");

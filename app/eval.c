@@ -16,7 +16,7 @@ static int evaluate(app_job *j, const char *folder, int64_t step, bool json)
 {
     if (j->data->is_text) cj_examples_of_text(j->data->test_x, (int64_t)cj_settings_get(j->settings, "context"), &j->test); /* all of it */
     double start = now();
-    cj_metrics m;
+    cj_metrics m = { 0 };
     if (!cj_evaluate(j->net, j->task, &j->test, 128, &m)) return app_fail(j->ctx);
     double seconds = now() - start, rate = seconds > 0 ? (double)m.n / seconds : 0;
     if (json) {
@@ -34,7 +34,9 @@ static int evaluate(app_job *j, const char *folder, int64_t step, bool json)
     }
     printf("%s: %s on %s, after step %lld\n", folder, j->model->name, j->data->name, (long long)step);
     if (j->task == CJ_TASK_CLASSIFY) printf("  held-out accuracy  %.2f %% of %s examples\n", 100 * m.accuracy, app_count((double)m.n));
-    if (j->task == CJ_TASK_NEXT_TOKEN) printf("  held-out text      %.3f bits per symbol, %.1f %% of %s symbols right\n", m.loss / log(2), 100 * m.accuracy, app_count((double)m.n));
+    if (j->task == CJ_TASK_NEXT_TOKEN)
+        printf("  held-out text      %.3f bits per symbol, %.1f %% of %s symbols right\n", m.loss / log(2), 100 * m.accuracy,
+               app_count((double)m.n));
     printf("  held-out loss      %.4f\n  time               %s, %s/s\n", m.loss, app_seconds(seconds), app_count(rate));
     return APP_OK;
 }
@@ -44,13 +46,18 @@ int app_eval(int argc, char **argv)
     const char *device = NULL, *threads = NULL;
     bool best = false, json = false;
     const app_option options[] = {
-        { "--best", NULL, "the parameters of the best evaluation instead of the last ones (chosen on the same data: an optimistic number)", NULL, &best },
+        { "--best", NULL, "the parameters of the best evaluation instead of the last ones (chosen on the same data: an optimistic number)",
+          NULL, &best },
         { "--device", "cpu|cuda", "where to compute", &device, NULL },
         { "--threads", "N", "threads; all cores by default", &threads, NULL },
         { "--json", NULL, "print one JSON object", NULL, &json },
         { 0 },
     };
-    const app_usage usage = { .verb = "eval", .line = "RUN [--best] [--json]", .least = 1, .most = 1, .examples = "  cajal eval runs/demo\n",
+    const app_usage usage = { .verb = "eval",
+                              .line = "RUN [--best] [--json]",
+                              .least = 1,
+                              .most = 1,
+                              .examples = "  cajal eval runs/demo\n",
                               .text = "Evaluates a run on the data that was held out when it was trained." };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);
@@ -108,8 +115,13 @@ int app_predict(int argc, char **argv)
         { "--json", NULL, "one object per row: row, class, probability", NULL, &json },
         { 0 },
     };
-    const app_usage usage = { .verb = "predict", .line = "RUN FILE.npy [--json]", .least = 2, .most = 2, .examples = "  cajal predict runs/demo digits.npy\n",
-                              .text = "Applies a run to new examples: a NumPy file of rows, scaled as the training data was (digits: 0 to 1). Prints row, class, probability." };
+    const app_usage usage = { .verb = "predict",
+                              .line = "RUN FILE.npy [--json]",
+                              .least = 2,
+                              .most = 2,
+                              .examples = "  cajal predict runs/demo digits.npy\n",
+                              .text = "Applies a run to new examples: a NumPy file of rows, scaled as the training data was (digits: 0 to "
+                                      "1). Prints row, class, probability." };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);
     app_job j;

@@ -50,7 +50,10 @@ int app_export(int argc, char **argv)
         { "--best", NULL, "the parameters of the best evaluation instead of the last ones", NULL, &best },
         { 0 },
     };
-    const app_usage usage = { .verb = "export", .line = "RUN FILE.safetensors|FILE.npz [--best]", .least = 2, .most = 2,
+    const app_usage usage = { .verb = "export",
+                              .line = "RUN FILE.safetensors|FILE.npz [--best]",
+                              .least = 2,
+                              .most = 2,
                               .text = "Writes a run's parameters to a file that PyTorch (safetensors) or NumPy (npz) reads.",
                               .examples = "  cajal export runs/demo digits.safetensors\n" };
     app_args args;
@@ -85,7 +88,8 @@ static void take(void *user, const char *name, cj_tensor *t)
     char want[128], found[128];
     cj_format_shape(t, want, sizeof want);
     cj_format_shape(value, found, sizeof found);
-    if (!same) cj_fail(k->ctx, CJ_EFILE, "%s: %s has %s, %s was expected; are all settings given as key=value?", k->file, name, found, want);
+    if (!same)
+        cj_fail(k->ctx, CJ_EFILE, "%s: %s has %s, %s was expected; are all settings given as key=value?", k->file, name, found, want);
     bool was = cj_no_grad(k->ctx);
     cj_assign_(t, cj_cast(value, cj_dtype_of(t)));
     cj_grad_mode(k->ctx, was);
@@ -100,7 +104,8 @@ static int import(app_job *j, const char *file, const char *folder)
     cj_module_state(j->net, take, &k);
     if (!cj_ok(j->ctx) || !cj_settings_save(j->settings, folder) || !cj_run_save(j->net, folder)) return app_fail(j->ctx);
     printf("%s: %d tensors of %s\n", folder, k.taken, file);
-    if (a->count > k.taken) fprintf(stderr, "cajal: warning: %d tensors of %s have no place in %s\n", a->count - k.taken, file, j->model->name);
+    if (a->count > k.taken)
+        fprintf(stderr, "cajal: warning: %d tensors of %s have no place in %s\n", a->count - k.taken, file, j->model->name);
     return APP_OK;
 }
 
@@ -112,7 +117,11 @@ int app_import(int argc, char **argv)
         { "--data", "NAME", "data set that the model is for", &data, NULL },
         { 0 },
     };
-    const app_usage usage = { .verb = "import", .line = "MODEL FILE.safetensors|FILE.npz --out RUN [--data NAME] [key=value ...]", .least = 2, .most = 2, .settings = true,
+    const app_usage usage = { .verb = "import",
+                              .line = "MODEL FILE.safetensors|FILE.npz --out RUN [--data NAME] [key=value ...]",
+                              .least = 2,
+                              .most = 2,
+                              .settings = true,
                               .text = "Makes a run from parameters in a file, so that eval, predict, sample and export can use it.",
                               .examples = "  cajal import mlp digits.safetensors --out runs/imported\n" };
     app_args args;
@@ -121,7 +130,8 @@ int app_import(int argc, char **argv)
     if (known_kind(args.word[1])) return APP_USAGE;
     if (cj_run_exists(out)) return app_error("%s has a run already; --out chooses another folder", out);
     app_job j;
-    int status = app_job_open(&j, &(app_job_opts){ .model = args.word[0], .data = data, .setting = args.setting, .settings = args.settings });
+    int status =
+        app_job_open(&j, &(app_job_opts){ .model = args.word[0], .data = data, .setting = args.setting, .settings = args.settings });
     if (status == APP_OK) status = import(&j, args.word[1], out);
     app_job_close(&j);
     return status;

@@ -22,18 +22,18 @@ enum { MANY_THREADS = 3 };
 
 struct harness {
     harness_opts opts;
-    cj_ctx *ctx;                    /* the level under test, one thread */
-    cj_ctx *many;                   /* the same, several threads */
-    cj_ctx *reference;              /* portable */
-    cj_ctx *level[CJ_ISA_LEVELS];   /* the other levels; NULL where the machine has none */
+    cj_ctx *ctx;                  /* the level under test, one thread */
+    cj_ctx *many;                 /* the same, several threads */
+    cj_ctx *reference;            /* portable */
+    cj_ctx *level[CJ_ISA_LEVELS]; /* the other levels; NULL where the machine has none */
     cj_ctx *device;
     int main_level;
     char levels[64];
-    const cj_op *watched;           /* the row whose calls are counted */
+    const cj_op *watched; /* the row whose calls are counted */
     int reached;
-    bool defining;                  /* compare its results with its definition */
+    bool defining; /* compare its results with its definition */
     bool inside;
-    struct outcome *cached;         /* f64 results of the current sample, by the kind of values */
+    struct outcome *cached; /* f64 results of the current sample, by the kind of values */
     bool definition_ran, definition_ok;
     double definition_terms;
     char definition_why[200];
@@ -49,7 +49,7 @@ typedef struct outcome {
     char message[200];
     cj_dtype dtype;
     cj_shape shape;
-    int64_t ny, ng;    /* results, then gradients of all inputs */
+    int64_t ny, ng; /* results, then gradients of all inputs */
     double *v;
     int parts;
     int64_t part[CJ_MAX_PLAN_OUTPUTS]; /* of each input */
@@ -100,7 +100,8 @@ static bool settle(cj_ctx *c, outcome *o)
     return o->ok;
 }
 
-static outcome evaluate(harness *h, cj_ctx *c, const cj_sample *sample, cj_dtype values, cj_dtype dtype, cj_layout layout, mode how, uint64_t seed)
+static outcome evaluate(harness *h, cj_ctx *c, const cj_sample *sample, cj_dtype values, cj_dtype dtype, cj_layout layout, mode how,
+                        uint64_t seed)
 {
     (void)h;
     outcome o = { 0 };
@@ -145,7 +146,8 @@ static double shown(double v, cj_dtype t)
     switch (t) {
     case CJ_BOOL: return v != 0;
     case CJ_U8: return isfinite(v) ? (double)(uint8_t)(int64_t)v : v;
-    case CJ_I32: case CJ_I64: return trunc(v);
+    case CJ_I32:
+    case CJ_I64: return trunc(v);
     default: return v;
     }
 }
@@ -156,7 +158,8 @@ typedef struct comparison {
     const char *a, *b; /* names, for the message */
 } comparison;
 
-static bool close_range(const double *a, const double *b, int64_t n, cj_dtype t, const comparison *k, const char *part, char *why, size_t size)
+static bool close_range(const double *a, const double *b, int64_t n, cj_dtype t, const comparison *k, const char *part, char *why,
+                        size_t size)
 {
     double mean = 0;
     int64_t finite = 0;
@@ -181,7 +184,8 @@ static bool same(const outcome *a, const outcome *b, const comparison *k, char *
         return false;
     }
     if (a->ny != b->ny || a->ng != b->ng || a->shape.ndim != b->shape.ndim) {
-        snprintf(why, size, "%s has %lld results and %lld gradients, %s %lld and %lld", k->a, (long long)a->ny, (long long)a->ng, k->b, (long long)b->ny, (long long)b->ng);
+        snprintf(why, size, "%s has %lld results and %lld gradients, %s %lld and %lld", k->a, (long long)a->ny, (long long)a->ng, k->b,
+                 (long long)b->ny, (long long)b->ng);
         return false;
     }
     comparison g = *k;
@@ -200,7 +204,8 @@ static bool same(const outcome *a, const outcome *b, const comparison *k, char *
 
 /* ---- bookkeeping ------------------------------------------------------------------------------------------------------------------------------------------- */
 
-static bool note(harness_row *row, harness_check check, const cj_sample *s, bool ok, const char *format, ...) __attribute__((format(printf, 5, 6)));
+static bool note(harness_row *row, harness_check check, const cj_sample *s, bool ok, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 static bool note(harness_row *row, harness_check check, const cj_sample *s, bool ok, const char *format, ...)
 {
     row->ran[check]++;
@@ -228,8 +233,8 @@ static bool compare_definition(cj_ctx *c, const cj_call *call)
     double *a = malloc((size_t)(n + 1) * sizeof *a), *b = malloc((size_t)(n + 1) * sizeof *b);
     cj_scope s = cj_scope_open(c);
     bool was = cj_no_grad(c);
-    bool ok = a && b && call->op->define(c, call->attrs, call->in, call->nin, out) && cj_to_f64(call->out[0], a, n) && cj_numel(out[0]) == n &&
-              cj_to_f64(out[0], b, n);
+    bool ok = a && b && call->op->define(c, call->attrs, call->in, call->nin, out) && cj_to_f64(call->out[0], a, n) &&
+              cj_numel(out[0]) == n && cj_to_f64(out[0], b, n);
     cj_grad_mode(c, was);
     if (!ok) snprintf(h->definition_why, sizeof h->definition_why, "the definition failed: %.150s", cj_message(c));
     comparison k = { tolerance(cj_dtype_of(call->out[0])) * 2, fmax(1, h->definition_terms), "fused", "definition" };
@@ -260,7 +265,7 @@ static void spy_on(cj_ctx *c, bool on)
 {
     c->recorder[CJ_REC_PROFILE].record = on ? spy : NULL;
     if (on) c->active |= 1u << CJ_REC_PROFILE;
-    else c->active &= (uint8_t)~(1u << CJ_REC_PROFILE);
+    else c->active &= (uint8_t) ~(1u << CJ_REC_PROFILE);
 }
 
 /* ---- checks -------------------------------------------------------------------------------------------------------------------------------------------------------- */
@@ -352,7 +357,8 @@ static const outcome *reference(harness *h, const cj_sample *s, cj_dtype t)
 {
     cj_dtype values = values_of(t);
     outcome *r = &h->cached[values];
-    if (!r->v && !r->code) *r = evaluate(h, h->reference, s, values, CJ_F64, CJ_LAYOUT_DENSE, cj_dtype_is_float(t) ? GRADIENT : FORWARD, h->opts.seed);
+    if (!r->v && !r->code)
+        *r = evaluate(h, h->reference, s, values, CJ_F64, CJ_LAYOUT_DENSE, cj_dtype_is_float(t) ? GRADIENT : FORWARD, h->opts.seed);
     return r;
 }
 
@@ -525,7 +531,10 @@ static void check_plan(harness *h, const cj_sample *sample, harness_row *row, cj
     int turn = 0;
     for (; turn < TURNS && ok; turn++) ok = same(&planned[turn], &eager[turn], &k, why, sizeof why);
     bool compiled = p && cj_plan_statistics(p).compiled;
-    note(row, HARNESS_PLAN, sample, ok && compiled, "%s, %s: %.150s", cj_dtype_name(t), turn == 1 ? "capture" : turn == 2 ? "first replay" : "replay",
+    note(row, HARNESS_PLAN, sample, ok && compiled, "%s, %s: %.150s", cj_dtype_name(t),
+         turn == 1   ? "capture"
+         : turn == 2 ? "first replay"
+                     : "replay",
          ok ? "the plan was not compiled" : why);
     for (int i = 0; i < TURNS; i++) {
         outcome_free(&eager[i]);
@@ -537,7 +546,8 @@ static void check_plan(harness *h, const cj_sample *sample, harness_row *row, cj
 }
 
 /* Another level or the device: within tolerance of f64, and draws to the bit. */
-static bool against_context(harness *h, cj_ctx *c, const cj_sample *s, harness_row *row, harness_check check, const char *name, bool *missing)
+static bool against_context(harness *h, cj_ctx *c, const cj_sample *s, harness_row *row, harness_check check, const char *name,
+                            bool *missing)
 {
     static const cj_dtype types[] = { CJ_F32, CJ_F64, CJ_BF16, CJ_F16 };
     bool all = true;
@@ -630,6 +640,8 @@ void harness_run(harness *h, int i, harness_row *row)
     }
     if (row->ran[HARNESS_DTYPE] && !(row->dtypes_failed & 1u << CJ_F32)) row->levels |= 1u << h->main_level;
     row->device = h->device && row->ran[HARNESS_DEVICE] && !row->failed[HARNESS_DEVICE] && !row->no_device_kernel;
+    if (row->failed[HARNESS_VJP]) row->ran[HARNESS_JVP] = 0; /* what stands on a wrong derivative has not been shown */
+    if (row->failed[HARNESS_VJP] || row->failed[HARNESS_JVP]) row->ran[HARNESS_SECOND] = 0;
     row->passed = true;
     for (int k = 0; k < HARNESS_CHECKS; k++) row->passed &= !row->failed[k];
 }

@@ -27,10 +27,10 @@ typedef enum harness_check {
 extern const char *const harness_check_names[HARNESS_CHECKS];
 
 typedef struct harness_opts {
-    const char *device;  /* "cuda": check it too */
-    const char *isa;     /* NULL: the best of the machine */
+    const char *device; /* "cuda": check it too */
+    const char *isa;    /* NULL: the best of the machine */
     uint64_t seed;
-    bool quick;          /* fewer samples per check */
+    bool quick; /* fewer samples per check */
 } harness_opts;
 
 /* What a row passed. */
@@ -38,9 +38,9 @@ typedef struct harness_row {
     const char *name;
     int samples;
     int ran[HARNESS_CHECKS], failed[HARNESS_CHECKS];
-    char why[HARNESS_CHECKS][240];                   /* the first failure of each check */
-    unsigned dtypes, dtypes_failed;                  /* bit per cj_dtype */
-    unsigned levels, levels_failed;                  /* bit per cj_isa */
+    char why[HARNESS_CHECKS][240];  /* the first failure of each check */
+    unsigned dtypes, dtypes_failed; /* bit per cj_dtype */
+    unsigned levels, levels_failed; /* bit per cj_isa */
     bool device, no_device_kernel;
     bool passed;
 } harness_row;

@@ -14,7 +14,7 @@ static cj_ctx *volatile running;
 static void on_signal(int number)
 {
     signal(number, SIG_DFL); /* the second one ends the program; a checkpoint survives that */
-    cj_cancel(running);
+    cj_cancel(running);      /* NOLINT(bugprone-signal-handler,cert-sig30-c): made for it */
 }
 
 void app_cancel_on_signal(cj_ctx *c)
@@ -36,7 +36,7 @@ const cj_model *app_model(const char *name)
 {
     const char *names[64];
     int n = 0;
-    for (; cj_models[n] && n < 64; n++) {
+    for (; n < 64 && cj_models[n]; n++) {
         if (strcmp(cj_models[n]->name, name) == 0) return cj_models[n];
         names[n] = cj_models[n]->name;
     }
@@ -65,8 +65,8 @@ static int open_data(app_job *j, const char *name)
     if (!j->data) return app_fail(j->ctx);
     bool text = j->model->task == CJ_TASK_NEXT_TOKEN;
     if (text != j->data->is_text)
-        return app_error("%s learns from %s, and %s is %s; 'cajal data' lists what there is", j->model->name, text ? "a text" : "rows of numbers", name,
-                         text ? "a table" : "a text");
+        return app_error("%s learns from %s, and %s is %s; 'cajal data' lists what there is", j->model->name,
+                         text ? "a text" : "rows of numbers", name, text ? "a table" : "a text");
     j->task = j->model->task == CJ_TASK_CLASSIFY && j->data->classes == 0 ? CJ_TASK_REGRESS : j->model->task;
     if (!text) {
         cj_examples_of_rows(j->data->train_x, j->data->train_y, &j->train);
@@ -133,7 +133,8 @@ int app_job_load(app_job *j, const char *folder, const char *device, const char 
     int status = app_job_open(j, &(app_job_opts){ .folder = folder, .device = device, .threads = threads });
     if (status) return status;
     char alphabet[640];
-    if (j->data->is_text && cj_run_fact(j->ctx, folder, "alphabet", alphabet, sizeof alphabet) && strcmp(alphabet, cj_settings_text(j->settings, "alphabet")) != 0)
+    if (j->data->is_text && cj_run_fact(j->ctx, folder, "alphabet", alphabet, sizeof alphabet) &&
+        strcmp(alphabet, cj_settings_text(j->settings, "alphabet")) != 0)
         return app_error("the text %s has other symbols now than when %s was trained", j->data->name, folder);
     *step = cj_run_load(j->net, folder, best);
     return *step < 0 ? app_fail(j->ctx) : APP_OK;

@@ -19,7 +19,7 @@ static const cj_lab *find(const char *name)
 {
     const char *names[256];
     int n = 0;
-    for (; cj_labs[n] && n < 256; n++) {
+    for (; n < 256 && cj_labs[n]; n++) {
         if (strcmp(cj_labs[n]->name, name) == 0) return cj_labs[n];
         names[n] = cj_labs[n]->name;
     }
@@ -71,7 +71,8 @@ static void print_claim(void *user, const cj_lab_claim *claim)
     } else if (claim->at_least) {
         printf("  %-56s at least %-12.8g found %-14.8g %s\n", claim->what, claim->expected, claim->found, claim->pass ? "PASS" : "FAIL");
     } else {
-        printf("  %-56s expected %-12.8g found %-14.8g +-%-8.2g %s\n", claim->what, claim->expected, claim->found, claim->tolerance, claim->pass ? "PASS" : "FAIL");
+        printf("  %-56s expected %-12.8g found %-14.8g +-%-8.2g %s\n", claim->what, claim->expected, claim->found, claim->tolerance,
+               claim->pass ? "PASS" : "FAIL");
     }
 }
 
@@ -133,7 +134,8 @@ static bool check_one(const cj_lab *l, bool json)
         app_json_number("seconds", now() - p.started);
         app_json_close();
     } else {
-        printf("  %s: %s (%d of %d expectations)\n\n", control_fails ? "control FAILs as it must" : "control PASSES: the check checks nothing", l->control, control.failed,
+        printf("  %s: %s (%d of %d expectations)\n\n",
+               control_fails ? "control FAILs as it must" : "control PASSES: the check checks nothing", l->control, control.failed,
                control.failed + control.passed);
     }
     return pass && control_fails;
@@ -157,15 +159,20 @@ int app_lab(int argc, char **argv)
         { "--json", NULL, "check: one object per claim: name, claim, expected, found, tolerance, pass, seconds", NULL, &json },
         { 0 },
     };
-    const app_usage usage = { .verb = "lab", .line = "[list | run NAME | check] [--out FOLDER] [--json]", .most = 2,
-                              .text = "Experiments: each states a claim and the numbers it expects. 'run' prints them and draws the picture; 'check' runs all, and for each\n"
+    const app_usage usage = { .verb = "lab",
+                              .line = "[list | run NAME | check] [--out FOLDER] [--json]",
+                              .most = 2,
+                              .text = "Experiments: each states a claim and the numbers it expects. 'run' prints them and draws the "
+                                      "picture; 'check' runs all, and for each\n"
                                       "a negative control, a wrong variant in which the same check must fail.",
                               .examples = "  cajal lab run heavy-ball-cycle\n  cajal lab check\n" };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);
     const char *what = args.words ? args.word[0] : "list";
     if (strcmp(what, "list") == 0) return list(json);
-    if (strcmp(what, "check") == 0) return args.words == 1 ? check(json) : app_error("'%s' was not expected: check runs all labs", args.word[1]);
-    if (strcmp(what, "run") == 0) return args.words == 2 ? show(args.word[1], out) : app_error("which one? cajal lab run NAME; 'cajal lab list' lists them");
+    if (strcmp(what, "check") == 0)
+        return args.words == 1 ? check(json) : app_error("'%s' was not expected: check runs all labs", args.word[1]);
+    if (strcmp(what, "run") == 0)
+        return args.words == 2 ? show(args.word[1], out) : app_error("which one? cajal lab run NAME; 'cajal lab list' lists them");
     return app_error("'list', 'run NAME' or 'check' was expected, '%s' was found", what);
 }

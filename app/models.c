@@ -64,7 +64,9 @@ int app_models(int argc, char **argv)
         { "--json", NULL, "one object per line: name, family, summary", NULL, &json },
         { 0 },
     };
-    const app_usage usage = { .verb = "models", .line = "[--describe NAME] [--json]", .text = "Lists the models, each one file in zoo/.",
+    const app_usage usage = { .verb = "models",
+                              .line = "[--describe NAME] [--json]",
+                              .text = "Lists the models, each one file in zoo/.",
                               .examples = "  cajal models\n  cajal models --describe gpt\n" };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);

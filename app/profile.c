@@ -21,15 +21,17 @@ static int profile(app_job *j, long long steps, const char *trace, bool json)
     double all = 0;
     for (int i = 0; i < n && i < 64; i++) all += row[i].seconds;
     if (!json)
-        printf("%s on %s, %lld steps, eager, %s %s, %d threads: %.3f ms per step, %.3f ms of it in operators\n\n%-22s %8s %10s %7s %10s %10s %9s %9s\n", j->model->name,
-               j->data->name, steps, cj_ctx_device(j->ctx), cj_ctx_isa(j->ctx), cj_ctx_threads(j->ctx), 1e3 * r.seconds / (double)steps, 1e3 * all / (double)steps,
-               "operator", "calls", "ms", "share", "bytes", "flops", "GB/s", "GFLOP/s");
+        printf("%s on %s, %lld steps, eager, %s %s, %d threads: %.3f ms per step, %.3f ms of it in operators\n\n%-22s %8s %10s %7s %10s "
+               "%10s %9s %9s\n",
+               j->model->name, j->data->name, steps, cj_ctx_device(j->ctx), cj_ctx_isa(j->ctx), cj_ctx_threads(j->ctx),
+               1e3 * r.seconds / (double)steps, 1e3 * all / (double)steps, "operator", "calls", "ms", "share", "bytes", "flops", "GB/s",
+               "GFLOP/s");
     for (int i = 0; i < n && i < 64; i++) {
         const cj_profile_row *p = &row[i];
         double s = p->seconds > 0 ? p->seconds : 1e-12;
         if (!json) {
-            printf("%-22s %8llu %10.3f %6.1f%% %10s %10.3g %9.2f %9.2f\n", p->op, (unsigned long long)p->calls, 1e3 * p->seconds, all > 0 ? 100 * p->seconds / all : 0,
-                   app_bytes(p->bytes), p->flops, 1e-9 * p->bytes / s, 1e-9 * p->flops / s);
+            printf("%-22s %8llu %10.3f %6.1f%% %10s %10.3g %9.2f %9.2f\n", p->op, (unsigned long long)p->calls, 1e3 * p->seconds,
+                   all > 0 ? 100 * p->seconds / all : 0, app_bytes(p->bytes), p->flops, 1e-9 * p->bytes / s, 1e-9 * p->flops / s);
             continue;
         }
         app_json_open();
@@ -59,15 +61,25 @@ int app_profile(int argc, char **argv)
         { "--json", NULL, "one object per operator", NULL, &json },
         { 0 },
     };
-    const app_usage usage = { .verb = "profile", .line = "MODEL [--data NAME] [--steps N] [--trace FILE] [key=value ...]", .least = 1, .most = 1, .settings = true,
-                              .text = "Runs training steps of a model operator by operator and prints, for each, time, bytes and floating-point operations.",
-                              .examples = "  cajal profile mlp hidden=512 batch=128\n  cajal profile gpt --steps 5\n" };
+    const app_usage usage = {
+        .verb = "profile",
+        .line = "MODEL [--data NAME] [--steps N] [--trace FILE] [key=value ...]",
+        .least = 1,
+        .most = 1,
+        .settings = true,
+        .text = "Runs training steps of a model operator by operator and prints, for each, time, bytes and floating-point operations.",
+        .examples = "  cajal profile mlp hidden=512 batch=128\n  cajal profile gpt --steps 5\n"
+    };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);
     long long n;
     if (app_number("--steps", steps, 1, &n)) return APP_USAGE;
     app_job j;
-    int status = app_job_open(&j, &(app_job_opts){ .model = args.word[0], .data = data, .device = device, .threads = threads, .setting = args.setting,
+    int status = app_job_open(&j, &(app_job_opts){ .model = args.word[0],
+                                                   .data = data,
+                                                   .device = device,
+                                                   .threads = threads,
+                                                   .setting = args.setting,
                                                    .settings = args.settings });
     if (status == APP_OK) {
         app_cancel_on_signal(j.ctx);

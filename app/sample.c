@@ -70,15 +70,21 @@ int app_sample(int argc, char **argv)
         { "--threads", "N", "threads; all cores by default", &threads, NULL },
         { 0 },
     };
-    const app_usage usage = { .verb = "sample", .line = "RUN [--prompt TEXT] [--n N] [--length N] [--temperature T]", .least = 1, .most = 1,
-                              .text = "Writes text with a trained language model.", .examples = "  cajal sample runs/gpt-sources --prompt 'static '\n" };
+    const app_usage usage = { .verb = "sample",
+                              .line = "RUN [--prompt TEXT] [--n N] [--length N] [--temperature T]",
+                              .least = 1,
+                              .most = 1,
+                              .text = "Writes text with a trained language model.",
+                              .examples = "  cajal sample runs/gpt-sources --prompt 'static '\n" };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);
     long long n, symbols, number;
-    if (app_number("--n", count, 1, &n) || app_number("--length", length, 1, &symbols) || app_number("--seed", seed, 0, &number)) return APP_USAGE;
+    if (app_number("--n", count, 1, &n) || app_number("--length", length, 1, &symbols) || app_number("--seed", seed, 0, &number))
+        return APP_USAGE;
     char *end;
     double t = strtod(temperature, &end);
-    if (end == temperature || *end || !(t >= 0) || !isfinite(t)) return app_error("--temperature: a number of at least 0 was expected, '%s' was found", temperature);
+    if (end == temperature || *end || !(t >= 0) || !isfinite(t))
+        return app_error("--temperature: a number of at least 0 was expected, '%s' was found", temperature);
     app_job j;
     int64_t step;
     int status = app_job_load(&j, args.word[0], device, threads, best, &step);

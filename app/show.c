@@ -8,7 +8,7 @@
 /* ---- images ------------------------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct picture {
-    float *pixel;      /* 0 … 1, in rows */
+    float *pixel; /* 0 … 1, in rows */
     int64_t truth, said;
     double sure;
 } picture;
@@ -89,7 +89,10 @@ const char *app_draw_curve(cj_ctx *c, const char *folder, cj_task task)
         for (int k = 0; k < KEYS; k++) column[k * LINES + i] = k == 3 ? 1 - value[i * KEYS + k] : value[i * KEYS + k];
     if (ok) {
         cj_plot *p = cj_plot_new(c, task == CJ_TASK_CLASSIFY ? "Loss, and share of wrong answers" : "Loss");
-        cj_plot_labels(p, "epoch", task == CJ_TASK_CLASSIFY ? "cross-entropy; share" : task == CJ_TASK_REGRESS ? "mean squared error" : "cross-entropy (nats per symbol)");
+        cj_plot_labels(p, "epoch",
+                       task == CJ_TASK_CLASSIFY  ? "cross-entropy; share"
+                       : task == CJ_TASK_REGRESS ? "mean squared error"
+                                                 : "cross-entropy (nats per symbol)");
         cj_plot_log(p, false, task != CJ_TASK_NEXT_TOKEN);
         cj_plot_line(p, "training loss", column, column + LINES, n);
         cj_plot_line(p, "held-out loss", column, column + 2 * LINES, n);

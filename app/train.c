@@ -15,7 +15,7 @@
 typedef struct progress {
     const app_job *job;
     bool quiet, terminal;
-    double printed;      /* time of the last plain line */
+    double printed; /* time of the last plain line */
     double train_loss, test;
     cj_metrics last;
     bool have_test;
@@ -44,8 +44,9 @@ static void print_progress(void *user, const cj_progress *r)
     char metric[64];
     metric_text(p, metric, sizeof metric);
     const char *unit = p->job->task == CJ_TASK_NEXT_TOKEN ? "windows" : "examples";
-    fprintf(stderr, "%sstep %lld/%lld  epoch %.1f  loss %.4f%s  %s %s/s  %s left  %s%s", p->terminal ? "\r\033[K" : "", (long long)r->step, (long long)r->steps, r->epoch,
-            r->loss, metric, app_count(r->rate), unit, app_seconds(isfinite(r->left) ? r->left : 0), app_bytes((double)r->peak_bytes), p->terminal ? "" : "\n");
+    fprintf(stderr, "%sstep %lld/%lld  epoch %.1f  loss %.4f%s  %s %s/s  %s left  %s%s", p->terminal ? "\r\033[K" : "", (long long)r->step,
+            (long long)r->steps, r->epoch, r->loss, metric, app_count(r->rate), unit, app_seconds(isfinite(r->left) ? r->left : 0),
+            app_bytes((double)r->peak_bytes), p->terminal ? "" : "\n");
     fflush(stderr);
 }
 
@@ -88,13 +89,14 @@ static void print_table(const app_job *j, const char *folder, const cj_train_res
 {
     printf("\n");
     if (j->task == CJ_TASK_CLASSIFY) {
-        printf("  held-out accuracy  %.2f %% of %lld examples (best %.2f %%, after step %lld)\n", 100 * r->test.accuracy, (long long)r->test.n, 100 * r->best,
-               (long long)r->best_step);
+        printf("  held-out accuracy  %.2f %% of %lld examples (best %.2f %%, after step %lld)\n", 100 * r->test.accuracy,
+               (long long)r->test.n, 100 * r->best, (long long)r->best_step);
     }
     if (j->task == CJ_TASK_NEXT_TOKEN)
         printf("  held-out text      %.3f bits per symbol, %.1f %% of the symbols right\n", r->test.loss / log(2), 100 * r->test.accuracy);
     printf("  held-out loss      %.4f\n  training loss      %.4f\n", r->test.loss, r->loss);
-    printf("  time               %s, %s %s/s\n", app_seconds(r->seconds), app_count(r->rate), j->task == CJ_TASK_NEXT_TOKEN ? "windows" : "examples");
+    printf("  time               %s, %s %s/s\n", app_seconds(r->seconds), app_count(r->rate),
+           j->task == CJ_TASK_NEXT_TOKEN ? "windows" : "examples");
     printf("  memory             %s at most\n", app_bytes((double)r->peak_bytes));
     if (!folder) return;
     printf("\n  %s/  config.json, metrics.jsonl, model and state (see MANIFEST.json)%s\n", folder, picture ? ", curve.png" : "");
@@ -102,21 +104,21 @@ static void print_table(const app_job *j, const char *folder, const cj_train_res
     else printf("  next: cajal eval %s\n", folder);
 }
 
-static int train(app_job *j, const char *folder, cj_train_opts *o, bool json, bool quiet)
+static int train(app_job *j, const char *folder, cj_train_opts o, bool json, bool quiet)
 {
     progress p = { .job = j, .quiet = quiet || json, .terminal = isatty(2), .printed = -1 };
-    o->task = j->task;
-    o->loss = j->model->loss;
-    o->test = &j->test;
-    o->folder = folder;
-    o->progress = print_progress;
-    o->user = &p;
+    o.task = j->task;
+    o.loss = j->model->loss;
+    o.test = &j->test;
+    o.folder = folder;
+    o.progress = print_progress;
+    o.user = &p;
     if (!p.quiet)
         fprintf(stderr, "%s on %s: %s parameters; %s %s to learn from; %s %s, %d threads\n", j->model->name, j->data->name,
-                app_count((double)cj_params_numel(cj_module_params(j->net))), app_count((double)j->train.n), j->data->is_text ? "windows" : "examples",
-                cj_ctx_device(j->ctx), cj_ctx_isa(j->ctx), cj_ctx_threads(j->ctx));
+                app_count((double)cj_params_numel(cj_module_params(j->net))), app_count((double)j->train.n),
+                j->data->is_text ? "windows" : "examples", cj_ctx_device(j->ctx), cj_ctx_isa(j->ctx), cj_ctx_threads(j->ctx));
     app_cancel_on_signal(j->ctx);
-    cj_train_result r = (cj_train)(j->net, &j->train, o);
+    cj_train_result r = (cj_train)(j->net, &j->train, &o);
     if (!p.quiet && p.terminal) fprintf(stderr, "\n");
     if (!r.finished) {
         int status = app_fail(j->ctx);
@@ -153,7 +155,10 @@ int app_train(int argc, char **argv)
         { 0 },
     };
     const app_usage usage = {
-        .verb = "train", .line = "MODEL [--data NAME] [--epochs N | --steps N] [--out RUN] [--resume] [key=value ...]", .most = 1, .settings = true,
+        .verb = "train",
+        .line = "MODEL [--data NAME] [--epochs N | --steps N] [--out RUN] [--resume] [key=value ...]",
+        .most = 1,
+        .settings = true,
         .text = "Trains a model. Settings of the model and of the training are written key=value;\n"
                 "'cajal models --describe MODEL' lists them with their defaults. Ctrl-C stops and saves.\n"
                 "The run folder gets config.json, metrics.jsonl, checkpoints and curve.png.",
@@ -183,14 +188,21 @@ int app_train(int argc, char **argv)
 
     bool configured = resume && has_config(folder);
     app_job j;
-    int status = app_job_open(&j, &(app_job_opts){ .model = model ? model->name : NULL, .data = data, .device = device, .threads = threads, .epochs = epochs, .steps = steps,
-                                                   .setting = args.setting, .settings = args.settings, .folder = configured || !model ? folder : NULL });
+    int status = app_job_open(&j, &(app_job_opts){ .model = model ? model->name : NULL,
+                                                   .data = data,
+                                                   .device = device,
+                                                   .threads = threads,
+                                                   .epochs = epochs,
+                                                   .steps = steps,
+                                                   .setting = args.setting,
+                                                   .settings = args.settings,
+                                                   .folder = configured || !model ? folder : NULL });
     if (status == APP_OK && !nothing && !configured && !cj_settings_save(j.settings, folder)) status = app_fail(j.ctx);
     if (status == APP_OK) {
         cj_train_opts o = cj_settings_train_opts(j.settings);
         o.eager = eager;
         o.resume = resume;
-        status = train(&j, nothing ? NULL : folder, &o, json, quiet);
+        status = train(&j, nothing ? NULL : folder, o, json, quiet);
     }
     app_job_close(&j);
     return status;

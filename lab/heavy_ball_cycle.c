@@ -107,7 +107,8 @@ static void run(cj_ctx *c, cj_lab_record *r, bool control)
     start[CYCLING] = 2, start[CYCLING + 1] = 3.5, start[CYCLING + 2] = 10;
     const int shown = 23; /* 3.3 */
 
-    double (*path)[STARTS] = malloc((STEPS + 1) * sizeof *path), (*gd)[STARTS] = malloc((STEPS + 1) * sizeof *gd), (*nag)[STARTS] = malloc((STEPS + 1) * sizeof *nag);
+    double(*path)[STARTS] = malloc((STEPS + 1) * sizeof *path), (*gd)[STARTS] = malloc((STEPS + 1) * sizeof *gd),
+    (*nag)[STARTS] = malloc((STEPS + 1) * sizeof *nag);
     if (path && gd && nag) {
         iterate(c, HEAVY_BALL, 1.0 / 9, control ? 1.0 / 4 : 4.0 / 9, start, path);
         iterate(c, GRADIENT_DESCENT, 2.0 / 26, 0, start, gd);
@@ -117,7 +118,8 @@ static void run(cj_ctx *c, cj_lab_record *r, bool control)
     }
     if (cj_ok(c)) {
         double last[3] = { path[STEPS - 2][shown], path[STEPS - 1][shown], path[STEPS][shown] };
-        double low = fmin(last[0], fmin(last[1], last[2])), high = fmax(last[0], fmax(last[1], last[2])), middle = last[0] + last[1] + last[2] - low - high;
+        double low = fmin(last[0], fmin(last[1], last[2])), high = fmax(last[0], fmax(last[1], last[2])),
+               middle = last[0] + last[1] + last[2] - low - high;
         cj_lab_expect(r, "heavy ball from 3.3: largest of the last three", 2592.0 / 1225, high, 1e-12);
         cj_lab_expect(r, "heavy ball from 3.3: middle one", 792.0 / 1225, middle, 1e-12);
         cj_lab_expect(r, "heavy ball from 3.3: smallest", -2208.0 / 1225, low, 1e-12);

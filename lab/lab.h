@@ -20,7 +20,7 @@ typedef struct cj_lab_record {
     void (*claim)(void *user, const cj_lab_claim *claim); /* may be NULL */
     void (*say)(void *user, const char *line);            /* a line for the reader; may be NULL */
     void *user;
-    const char *folder;                                   /* pictures go here; NULL: none are wanted */
+    const char *folder; /* pictures go here; NULL: none are wanted */
     int passed, failed;
     char path[4096];
 } cj_lab_record;

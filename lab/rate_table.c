@@ -99,7 +99,7 @@ static void run(cj_ctx *c, cj_lab_record *r, bool control)
     static const double kappa[4] = { 10, 100, 1000, 10000 };
     static const int expected[4][METHODS] = { { 62, 24, 39 }, { 612, 85, 139 }, { 6107, 288, 455 }, { MOST, 972, 1455 } };
     static double curve[METHODS][CURVE];
-    int found[4][METHODS];
+    int found[4][METHODS] = { { 0 } };
     for (int i = 0; i < 4 && cj_ok(c); i++)
         for (int how = 0; how < METHODS && cj_ok(c); how++) {
             char what[64];
@@ -119,7 +119,8 @@ static void run(cj_ctx *c, cj_lab_record *r, bool control)
 
 const cj_lab cj_lab_rate_table = {
     .name = "rate-table",
-    .claim = "on a quadratic, gradient descent needs steps like kappa, heavy ball and Nesterov like its square root: 612, 85, 139 at kappa 100",
+    .claim =
+        "on a quadratic, gradient descent needs steps like kappa, heavy ball and Nesterov like its square root: 612, 85, 139 at kappa 100",
     .source = "Polyak 1964; Nesterov 1983",
     .control = "step 1/L for gradient descent, and the momenta of heavy ball and Nesterov exchanged",
     .run = run,

@@ -89,7 +89,8 @@ static void run(cj_ctx *c, cj_lab_record *r, bool control)
 
 const cj_lab cj_lab_whack_a_mole = {
     .name = "whack-a-mole",
-    .claim = "the distribution of a Markov chain converges to the stationary one, (3/19, 27/76, 37/76), which is also the share of time spent in each state",
+    .claim = "the distribution of a Markov chain converges to the stationary one, (3/19, 27/76, 37/76), which is also the share of time "
+             "spent in each state",
     .source = "A. A. Markov 1906",
     .control = "the transposed matrix: columns taken for rows",
     .run = run,

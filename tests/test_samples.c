@@ -48,14 +48,16 @@ static void test_variety(void **state)
         int n = cj__samples(op, sample);
         bool zero_d = false, empty = false, odd = false, large = false, broadcast = op->nin < 2;
         for (int k = 0; k < n; k++) {
-            const cj_shape *s = &sample[k].in[0].shape;
-            zero_d |= s->ndim == 0;
             large |= (sample[k].flags & CJ_SAMPLE_LARGE) != 0;
-            for (int d = 0; d < s->ndim; d++) {
-                empty |= s->dim[d] == 0;
-                odd |= s->dim[d] == 129 || s->dim[d] == 13;
+            for (int in = 0; in < sample[k].n; in++) {
+                const cj_shape *s = &sample[k].in[in].shape;
+                zero_d |= s->ndim == 0;
+                for (int d = 0; d < s->ndim; d++) {
+                    empty |= s->dim[d] == 0;
+                    odd |= s->dim[d] == 129 || s->dim[d] == 13;
+                }
+                broadcast |= s->ndim != sample[k].in[0].shape.ndim;
             }
-            broadcast |= sample[k].n > 1 && sample[k].in[1].shape.ndim != s->ndim;
         }
         if (!(zero_d && empty && odd && large && broadcast)) fail_msg("operator %s: a kind of sample is missing", op->name);
     }

@@ -58,7 +58,7 @@ typedef struct job {
     cj_module *net;
     cj_examples train, test;
     cj_examples rows;
-    int64_t stop_at;   /* cancel in the middle of this step, counted from the start or the resume; 0: never */
+    int64_t stop_at; /* cancel in the middle of this step, counted from the start or the resume; 0: never */
 } job;
 
 static bool batch(cj_ctx *c, const cj_examples *e, int64_t epoch, cj_tensor *index, cj_tensor **x, cj_tensor **y)
@@ -84,8 +84,8 @@ static void open_job(job *j)
 
 static cj_train_result run_job(job *j, const char *path, bool resume, int64_t save_every, bool eager)
 {
-    return cj_train(j->net, &j->train, .test = &j->test, .steps = 23, .batch = 8, .lr = 0.02, .schedule = CJ_COSINE, .warmup = 3, .eval_every = 4, .save_every = save_every,
-                    .eager = eager, .folder = path, .resume = resume);
+    return cj_train(j->net, &j->train, .test = &j->test, .steps = 23, .batch = 8, .lr = 0.02, .schedule = CJ_COSINE, .warmup = 3,
+                    .eval_every = 4, .save_every = save_every, .eager = eager, .folder = path, .resume = resume);
 }
 
 static char *read_all(const char *path, size_t *n)
@@ -123,7 +123,8 @@ static void assert_same_run(const char *a, const char *b)
     cj_generation x, y;
     newest(a, &x);
     newest(b, &y);
-    const char *left[4] = { x.model.name, x.state.name, x.best.name, "metrics.jsonl" }, *right[4] = { y.model.name, y.state.name, y.best.name, "metrics.jsonl" };
+    const char *left[4] = { x.model.name, x.state.name, x.best.name, "metrics.jsonl" },
+               *right[4] = { y.model.name, y.state.name, y.best.name, "metrics.jsonl" };
     for (int i = 0; i < 4; i++) {
         char p[256], q[256];
         snprintf(p, sizeof p, "%s/%s", a, left[i]);
@@ -226,7 +227,7 @@ static void settings_say_what_is_wrong(void **state)
     static const struct {
         const char *assignment, *message;
     } bad[] = {
-        { "hiden=3", "did you mean 'hidden'" },       { "nonsense=3", "'nonsense' is unknown; cajal models --describe toy" },
+        { "hiden=3", "did you mean 'hidden'" },         { "nonsense=3", "'nonsense' is unknown; cajal models --describe toy" },
         { "hidden=0", "at least 1 was expected, '0'" }, { "hidden=2.5", "a whole number was expected, '2.5'" },
         { "hidden=x", "a number was expected, 'x'" },   { "act=gelu", "one of 'relu tanh' was expected, 'gelu'" },
         { "lr=nan", "a number was expected" },          { "momentum=2", "at most 0.9999 was expected" },
@@ -250,9 +251,11 @@ static void resuming_with_other_settings_names_them(void **state)
     (void)state;
     const char *path = folder("settings");
     cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
-    cj_settings *s = cj_settings_new(c, &toy), *same = cj_settings_new(c, &toy), *other = cj_settings_new(c, &toy), *fact = cj_settings_new(c, &toy);
+    cj_settings *s = cj_settings_new(c, &toy), *same = cj_settings_new(c, &toy), *other = cj_settings_new(c, &toy),
+                *fact = cj_settings_new(c, &toy);
     cj_settings_note(s, "data", "digits");
-    assert_true(cj_settings_parse(s, "hidden=32") && cj_settings_parse(s, "act=tanh") && cj_settings_parse(s, "lr=0.1") && cj_settings_save(s, path));
+    assert_true(cj_settings_parse(s, "hidden=32") && cj_settings_parse(s, "act=tanh") && cj_settings_parse(s, "lr=0.1") &&
+                cj_settings_save(s, path));
     assert_true(cj_settings_parse(same, "hidden=32") && cj_settings_load(same, path));
     assert_near(cj_settings_get(same, "lr"), 0.1, 0); /* what was not given comes from the run */
     assert_string_equal(cj_settings_text(same, "act"), "tanh");

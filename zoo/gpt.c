@@ -18,14 +18,16 @@ static const cj_setting settings[] = {
     { .key = "dim", .value = 128, .least = 1, .help = "width of the residual stream" },
     { .key = "heads", .value = 4, .least = 1, .help = "attention heads; must divide dim" },
     { .key = "context", .value = 64, .least = 1, .help = "symbols that a prediction can look back on" },
-    { .key = "dropout", .value = 0, .least = 0, .most = 0.95, .real = true, .help = "probability of zero after the embedding, the attention and the MLP" },
+    { .key = "dropout", .value = 0, .most = 0.95, .real = true, .help = "probability of zero in the residual stream" },
     { 0 },
 };
 
 static const cj_setting recipe[] = {
-    { .key = "steps", .value = 600 },           { .key = "batch", .value = 16 },  { .key = "lr", .value = 2e-3 },
-    { .key = "optimiser", .value = CJ_ADAMW },  { .key = "weight_decay", .value = 0.1 }, { .key = "schedule", .value = CJ_COSINE },
-    { .key = "warmup", .value = 50 },           { .key = "clip", .value = 1 },    { .key = "eval_every", .value = 100 }, { 0 },
+    { .key = "steps", .value = 600 },        { .key = "batch", .value = 16 },
+    { .key = "lr", .value = 2e-3 },          { .key = "optimiser", .value = CJ_ADAMW },
+    { .key = "weight_decay", .value = 0.1 }, { .key = "schedule", .value = CJ_COSINE },
+    { .key = "warmup", .value = 50 },        { .key = "clip", .value = 1 },
+    { .key = "eval_every", .value = 100 },   { 0 },
 };
 
 /* ---- one block ---------------------------------------------------------------------------------------------------------------------- */
@@ -36,10 +38,7 @@ typedef struct block {
     double dropout;
 } block;
 
-static cj_tensor *drop(cj_module *m, cj_tensor *x, double p)
-{
-    return p > 0 ? cj_dropout(x, .p = p, .eval = !cj_module_training(m)) : x;
-}
+static cj_tensor *drop(cj_module *m, cj_tensor *x, double p) { return p > 0 ? cj_dropout(x, .p = p, .eval = !cj_module_training(m)) : x; }
 
 /* [B, T, 3·D] -> the part q, k or v as [B, heads, T, D/heads]: a view, nothing moves. */
 static cj_tensor *head_view(cj_tensor *qkv, int part, int64_t heads)

@@ -10,13 +10,17 @@
 static const cj_setting settings[] = {
     { .key = "hidden", .value = 256, .least = 1, .help = "neurons of each hidden layer" },
     { .key = "layers", .value = 2, .least = 0, .most = 64, .help = "hidden layers; 0 is softmax regression" },
-    { .key = "dropout", .value = 0.4, .least = 0, .most = 0.95, .real = true, .help = "probability that a hidden neuron is silent in a training step" },
+    { .key = "dropout", .value = 0.4, .most = 0.95, .real = true, .help = "share of hidden neurons silent in a training step" },
     { .key = "activation", .value = 0, .choices = "relu tanh gelu sigmoid", .help = "nonlinearity of the hidden layers" },
     { 0 },
 };
 
 static const cj_setting recipe[] = {
-    { .key = "epochs", .value = 40 }, { .key = "batch", .value = 64 }, { .key = "lr", .value = 5e-3 }, { .key = "schedule", .value = CJ_COSINE }, { 0 },
+    { .key = "epochs", .value = 40 },
+    { .key = "batch", .value = 64 },
+    { .key = "lr", .value = 5e-3 },
+    { .key = "schedule", .value = CJ_COSINE },
+    { 0 },
 };
 
 static cj_module *activation(cj_ctx *c, int which)

@@ -80,7 +80,11 @@ static bool read_numbers(cj_archive *a, cj_train_state *s, bool *have_best)
     if (!cj_to_i64(cj_archive_find(a, "counters"), counter, COUNTERS) || !cj_to_f64(cj_archive_find(a, "values"), value, VALUES) ||
         !cj_to_i64(cj_archive_find(a, "rng"), rng, RNG))
         return false;
-    *s = (cj_train_state){ .step = counter[0], .logged = counter[1], .best_step = counter[2], .best = value[0], .train_loss = value[1],
+    *s = (cj_train_state){ .step = counter[0],
+                           .logged = counter[1],
+                           .best_step = counter[2],
+                           .best = value[0],
+                           .train_loss = value[1],
                            .test = { .loss = value[2], .accuracy = value[3], .n = counter[3] } };
     *have_best = counter[4] != 0;
     s->rng.seed = (uint64_t)rng[0];
@@ -93,7 +97,8 @@ static bool read_numbers(cj_archive *a, cj_train_state *s, bool *have_best)
 static bool save_list(cj_ctx *c, const char *folder, const list *l, cj_run_file *f)
 {
     char path[CJ_MAX_RUN_PATH];
-    return c->error == CJ_OK && cj__run_path(c, folder, f->name, path) && cj_safetensors_save(c, path, l->item, l->n, NULL, 0) && cj__run_measure(c, folder, f);
+    return c->error == CJ_OK && cj__run_path(c, folder, f->name, path) && cj_safetensors_save(c, path, l->item, l->n, NULL, 0) &&
+           cj__run_measure(c, folder, f);
 }
 
 static bool save_model(cj_ctx *c, const char *folder, cj_snapshot *k, cj_run_file *f)
@@ -161,8 +166,10 @@ static cj_archive *load_file(cj_ctx *c, const char *folder, const cj_run_file *f
     cj_run_file found = *f;
     char path[CJ_MAX_RUN_PATH];
     if (!cj__run_path(c, folder, f->name, path) || !cj__run_measure(c, folder, &found)) return NULL;
-    if (found.bytes != f->bytes) cj__error(c, CJ_EFILE, "%s: %lld bytes were expected, %lld were found", path, (long long)f->bytes, (long long)found.bytes);
-    else if (found.crc != f->crc) cj__error(c, CJ_EFILE, "%s: the checksum is %08lx, %08lx was expected", path, (unsigned long)found.crc, (unsigned long)f->crc);
+    if (found.bytes != f->bytes)
+        cj__error(c, CJ_EFILE, "%s: %lld bytes were expected, %lld were found", path, (long long)f->bytes, (long long)found.bytes);
+    else if (found.crc != f->crc)
+        cj__error(c, CJ_EFILE, "%s: the checksum is %08lx, %08lx was expected", path, (unsigned long)found.crc, (unsigned long)f->crc);
     return c->error ? NULL : cj_safetensors_load(c, path);
 }
 
@@ -176,8 +183,8 @@ static bool fits(cj_ctx *c, const char *folder, const list *l, const cj_archive 
         bool same = cj_dtype_of(t) == cj_dtype_of(want) && cj_ndim(t) == cj_ndim(want);
         for (int d = 0; d < cj_ndim(want) && same; d++) same = cj_size(t, d) == cj_size(want, d);
         if (!same)
-            return cj__error(c, CJ_EFILE, "%s: %s is %s %s in the checkpoint, %s %s in the model", folder, l->item[i].name, cj_dtype_name(cj_dtype_of(t)),
-                             cj__tensor_text(t), cj_dtype_name(cj_dtype_of(want)), cj__tensor_text(want));
+            return cj__error(c, CJ_EFILE, "%s: %s is %s %s in the checkpoint, %s %s in the model", folder, l->item[i].name,
+                             cj_dtype_name(cj_dtype_of(t)), cj__tensor_text(t), cj_dtype_name(cj_dtype_of(want)), cj__tensor_text(want));
     }
     return true;
 }
@@ -194,7 +201,7 @@ static bool load_generation(cj_ctx *c, const char *folder, const cj_generation *
     bool was = cj_no_grad(c), ok = true;
     list model = { .ctx = c }, state = { .ctx = c, .prefix = "optim." }, top = { .ctx = c };
     cj_archive *model_file = NULL, *state_file = NULL, *best_file = NULL;
-    cj_train_state numbers;
+    cj_train_state numbers = { 0 };
     bool have_best = false;
 
     cj_params *p = cj_module_params(k->module);

@@ -69,9 +69,11 @@ bool cj_examples_of_text(cj_tensor *symbols, int64_t length, cj_examples *out)
     cj_ctx *c = cj_tensor_ctx(symbols);
     if (!c || !cj__usable(c, "examples", 0, symbols)) return false;
     if (cj_ndim(symbols) != 1 || cj_dtype_of(symbols) != CJ_I64)
-        return cj__error(c, CJ_ESHAPE, "examples: a text is i64 [N], this is %s %s", cj_dtype_name(cj_dtype_of(symbols)), cj__tensor_text(symbols));
+        return cj__error(c, CJ_ESHAPE, "examples: a text is i64 [N], this is %s %s", cj_dtype_name(cj_dtype_of(symbols)),
+                         cj__tensor_text(symbols));
     if (length < 1 || cj_numel(symbols) < length + 1)
-        return cj__error(c, CJ_EVALUE, "examples: windows of %lld symbols from a text of %lld", (long long)length, (long long)cj_numel(symbols));
+        return cj__error(c, CJ_EVALUE, "examples: windows of %lld symbols from a text of %lld", (long long)length,
+                         (long long)cj_numel(symbols));
     out->n = (cj_numel(symbols) - 1) / length;
     if (out->n > 1) out->n--; /* room for the offset */
     return true;

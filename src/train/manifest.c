@@ -36,7 +36,8 @@ bool cj__run_make(cj_ctx *c, const char *folder)
     for (char *p = path + 1; *p; p++) {
         if (*p != '/') continue;
         *p = 0;
-        if (mkdir(path, 0777) < 0 && errno != EEXIST) return cj__error(c, CJ_EFILE, "%s: the run folder cannot be made: %s", path, strerror(errno));
+        if (mkdir(path, 0777) < 0 && errno != EEXIST)
+            return cj__error(c, CJ_EFILE, "%s: the run folder cannot be made: %s", path, strerror(errno));
         *p = '/';
     }
     return true;
@@ -100,7 +101,8 @@ static bool whole(const cJSON *o, const char *key, int64_t *out)
 /* A file name of a checkpoint and nothing else: no folder, no surprise. */
 static bool plain_name(const char *s)
 {
-    return s[0] && s[0] != '.' && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == strlen(s) && strlen(s) < sizeof((cj_run_file *)0)->name;
+    return s[0] && s[0] != '.' && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == strlen(s) &&
+           strlen(s) < sizeof((cj_run_file *)0)->name;
 }
 
 static bool read_file(const cJSON *g, const char *role, bool optional, cj_run_file *f)
@@ -110,7 +112,9 @@ static bool read_file(const cJSON *g, const char *role, bool optional, cj_run_fi
     if (!o) return optional;
     const cJSON *name = cJSON_GetObjectItemCaseSensitive(o, "name");
     int64_t crc;
-    if (!cJSON_IsString(name) || !plain_name(name->valuestring) || !whole(o, "bytes", &f->bytes) || !whole(o, "crc32", &crc) || crc > UINT32_MAX) return false;
+    if (!cJSON_IsString(name) || !plain_name(name->valuestring) || !whole(o, "bytes", &f->bytes) || !whole(o, "crc32", &crc) ||
+        crc > UINT32_MAX)
+        return false;
     snprintf(f->name, sizeof f->name, "%s", name->valuestring);
     f->crc = (uint32_t)crc;
     return true;
@@ -118,8 +122,8 @@ static bool read_file(const cJSON *g, const char *role, bool optional, cj_run_fi
 
 static bool read_generation(const cJSON *o, cj_generation *g)
 {
-    return whole(o, "number", &g->number) && whole(o, "step", &g->step) && whole(o, "metrics_bytes", &g->metrics_bytes) && read_file(o, "model", false, &g->model) &&
-           read_file(o, "state", false, &g->state) && read_file(o, "best", true, &g->best);
+    return whole(o, "number", &g->number) && whole(o, "step", &g->step) && whole(o, "metrics_bytes", &g->metrics_bytes) &&
+           read_file(o, "model", false, &g->model) && read_file(o, "state", false, &g->state) && read_file(o, "best", true, &g->best);
 }
 
 /* Adds the generations of one manifest file; false after an error. */
@@ -172,13 +176,17 @@ int cj__manifest_read(cj_ctx *c, const char *folder, cj_generation out[CJ_GENERA
 
 static void print_file(cj_writer *w, const char *role, const cj_run_file *f)
 {
-    if (f->name[0]) cj__writer_print(w, ",\n   \"%s\": {\"name\": \"%s\", \"bytes\": %lld, \"crc32\": %lu}", role, f->name, (long long)f->bytes, (unsigned long)f->crc);
+    if (f->name[0])
+        cj__writer_print(w, ",\n   \"%s\": {\"name\": \"%s\", \"bytes\": %lld, \"crc32\": %lu}", role, f->name, (long long)f->bytes,
+                         (unsigned long)f->crc);
 }
 
 bool cj__manifest_write(cj_ctx *c, const char *folder, const cj_generation *g, int n)
 {
     char path[CJ_MAX_RUN_PATH], old[CJ_MAX_RUN_PATH], temporary[CJ_MAX_RUN_PATH];
-    if (!cj__run_path(c, folder, newest, path) || !cj__run_path(c, folder, older, old) || !cj__run_path(c, folder, "MANIFEST.old.json.tmp", temporary)) return false;
+    if (!cj__run_path(c, folder, newest, path) || !cj__run_path(c, folder, older, old) ||
+        !cj__run_path(c, folder, "MANIFEST.old.json.tmp", temporary))
+        return false;
     unlink(temporary);
     if (link(path, temporary) == 0) rename(temporary, old); /* where there are no hard links, the manifest stands alone */
     cj_writer w;
@@ -186,8 +194,8 @@ bool cj__manifest_write(cj_ctx *c, const char *folder, const cj_generation *g, i
     if (ok) {
         cj__writer_print(&w, "{\"cajal\": \"%s\", \"checkpoints\": [", CJ_VERSION);
         for (int i = 0; i < n; i++) {
-            cj__writer_print(&w, "%s\n  {\"number\": %lld, \"step\": %lld, \"metrics_bytes\": %lld", i ? "," : "", (long long)g[i].number, (long long)g[i].step,
-                             (long long)g[i].metrics_bytes);
+            cj__writer_print(&w, "%s\n  {\"number\": %lld, \"step\": %lld, \"metrics_bytes\": %lld", i ? "," : "", (long long)g[i].number,
+                             (long long)g[i].step, (long long)g[i].metrics_bytes);
             print_file(&w, "model", &g[i].model);
             print_file(&w, "state", &g[i].state);
             print_file(&w, "best", &g[i].best);
@@ -204,7 +212,10 @@ int cj__manifest_read(cj_ctx *c, const char *folder, cj_generation out[CJ_GENERA
     cj__error(c, CJ_EFILE, "run folders need cJSON, which this build has not (Debian: libcjson-dev)");
     return -1;
 }
-bool cj__manifest_write(cj_ctx *c, const char *folder, const cj_generation *g, int n) { return (void)c, (void)folder, (void)g, (void)n, false; }
+bool cj__manifest_write(cj_ctx *c, const char *folder, const cj_generation *g, int n)
+{
+    return (void)c, (void)folder, (void)g, (void)n, false;
+}
 #endif
 
 /* ---- what is left over ---------------------------------------------------------------------------------------------------------------------- */
@@ -223,7 +234,11 @@ void cj__run_sweep(const char *folder, const cj_generation *g, int n)
     for (struct dirent *e; (e = readdir(d));) {
         int number, end = 0;
         for (int role = 0; role < 3 && !end; role++)
-            sscanf(e->d_name, role == 0 ? "model-%d.safetensors%n" : role == 1 ? "state-%d.safetensors%n" : "best-%d.safetensors%n", &number, &end);
+            sscanf(e->d_name,
+                   role == 0   ? "model-%d.safetensors%n"
+                   : role == 1 ? "state-%d.safetensors%n"
+                               : "best-%d.safetensors%n",
+                   &number, &end);
         bool ours = end && (!e->d_name[end] || strcmp(e->d_name + end, ".tmp") == 0);
         if (ours && !named(e->d_name, g, n)) unlinkat(dirfd(d), e->d_name, 0);
     }
@@ -232,7 +247,8 @@ void cj__run_sweep(const char *folder, const cj_generation *g, int n)
 
 void cj_run_clear(const char *folder)
 {
-    static const char *const name[] = { "MANIFEST.json", "MANIFEST.old.json", "MANIFEST.json.tmp", "metrics.jsonl", "config.json", "config.json.tmp", "curve.png", "curve.tsv" };
+    static const char *const name[] = { "MANIFEST.json", "MANIFEST.old.json", "MANIFEST.json.tmp", "metrics.jsonl",
+                                        "config.json",   "config.json.tmp",   "curve.png",         "curve.tsv" };
     char path[CJ_MAX_RUN_PATH];
     for (size_t i = 0; i < sizeof name / sizeof *name; i++)
         if (snprintf(path, sizeof path, "%s/%s", folder, name[i]) < (int)sizeof path) unlink(path);

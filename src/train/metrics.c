@@ -33,7 +33,8 @@ int64_t cj_run_metrics(cj_ctx *c, const char *folder, const char *const *keys, i
     for (char *p = text; ok && p < text + size && n < room; n++) {
         char *end = memchr(p, '\n', (size_t)(text + size - p));
         if (!end) break; /* a line that was never finished */
-        if (!read_line(p, (size_t)(end - p), keys, nkeys, out + n * nkeys)) ok = cj__file_error(c, "metrics", path, "line %lld is no JSON object", (long long)n + 1);
+        if (!read_line(p, (size_t)(end - p), keys, nkeys, out + n * nkeys))
+            ok = cj__file_error(c, "metrics", path, "line %lld is no JSON object", (long long)n + 1);
         p = end + 1;
     }
     cj__free(c, text, size + 1);

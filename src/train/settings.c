@@ -45,7 +45,11 @@ static const cj_setting loop[] = {
     { .key = "clip", .value = 0, .least = 0, .real = true, .help = "largest total norm of the gradients; 0: any" },
     { .key = "schedule", .value = CJ_CONSTANT, .choices = "constant cosine linear", .help = "how the learning rate goes down" },
     { .key = "warmup", .value = 0, .least = 0, .help = "steps in which the learning rate goes up" },
-    { .key = "seed", .value = 1, .least = 0, .most = 9007199254740992.0, .help = "of everything random: initial values, order of the data, dropout, split" },
+    { .key = "seed",
+      .value = 1,
+      .least = 0,
+      .most = 9007199254740992.0,
+      .help = "of everything random: initial values, order of the data, dropout, split" },
     { .key = "eval_every", .value = 0, .least = 0, .help = "steps between evaluations; 0: once an epoch" },
     { .key = "save_every", .value = 0, .least = 0, .help = "steps between checkpoints; 0: by the clock" },
     { 0 },
@@ -88,10 +92,12 @@ static bool parse_value(cj_ctx *c, const cj_setting *s, const char *text, double
     }
     char *end;
     double v = strtod(text, &end);
-    if (end == text || *end || !isfinite(v)) return cj__error(c, CJ_EVALUE, "setting %s: a number was expected, '%s' was found", s->key, text);
+    if (end == text || *end || !isfinite(v))
+        return cj__error(c, CJ_EVALUE, "setting %s: a number was expected, '%s' was found", s->key, text);
     if (!s->real && v != floor(v)) return cj__error(c, CJ_EVALUE, "setting %s: a whole number was expected, '%s' was found", s->key, text);
     if (v < s->least) return cj__error(c, CJ_EVALUE, "setting %s: at least %g was expected, '%s' was found", s->key, s->least, text);
-    if (s->most > 0 && v > s->most) return cj__error(c, CJ_EVALUE, "setting %s: at most %g was expected, '%s' was found", s->key, s->most, text);
+    if (s->most > 0 && v > s->most)
+        return cj__error(c, CJ_EVALUE, "setting %s: at most %g was expected, '%s' was found", s->key, s->most, text);
     *value = v;
     return true;
 }
@@ -171,7 +177,9 @@ static bool unknown(const cj_settings *s, const char *key)
         if (d < best) best = d, nearest = s->item[i].key;
     }
     const char *model = s->model ? s->model : "MODEL";
-    if (nearest) return cj__error(s->ctx, CJ_EVALUE, "setting '%s' is unknown; did you mean '%s'? (cajal models --describe %s lists them)", key, nearest, model);
+    if (nearest)
+        return cj__error(s->ctx, CJ_EVALUE, "setting '%s' is unknown; did you mean '%s'? (cajal models --describe %s lists them)", key,
+                         nearest, model);
     return cj__error(s->ctx, CJ_EVALUE, "setting '%s' is unknown; cajal models --describe %s lists them", key, model);
 }
 
@@ -192,7 +200,8 @@ bool cj_settings_parse(cj_settings *s, const char *assignment)
 {
     if (!s || s->ctx->error) return false;
     const char *equals = strchr(assignment, '=');
-    if (!equals || equals == assignment) return cj__error(s->ctx, CJ_EVALUE, "a setting key=value was expected, '%s' was found", assignment);
+    if (!equals || equals == assignment)
+        return cj__error(s->ctx, CJ_EVALUE, "a setting key=value was expected, '%s' was found", assignment);
     char key[64];
     snprintf(key, sizeof key, "%.*s", (int)(equals - assignment), assignment);
     return cj_settings_set(s, key, equals + 1);
@@ -302,14 +311,17 @@ static bool load_item(cj_settings *s, item *it, const char *folder, const cJSON 
     if (!value_text(v, text)) return cj__error(s->ctx, CJ_EFILE, "%s/config.json has no sound value of '%s'", folder, it->key);
     if (!it->setting) {
         if (strcmp(text, it->text) == 0) return true;
-        return cj__error(s->ctx, CJ_EVALUE, "the run in %s has %s=%s, this command asks for %s=%s: resume with the same, or start another run with --out", folder, it->key,
-                         text, it->key, it->text);
+        return cj__error(s->ctx, CJ_EVALUE,
+                         "the run in %s has %s=%s, this command asks for %s=%s: resume with the same, or start another run with --out",
+                         folder, it->key, text, it->key, it->text);
     }
-    double value;
+    double value = 0;
     if (!parse_value(s->ctx, it->setting, text, &value)) return false;
     if (it->given && value != it->value && !may_differ(it->key))
-        return cj__error(s->ctx, CJ_EVALUE, "the run in %s has %s=%s, this command asks for %s=%s: resume with the same, or start another run with --out", folder, it->key,
-                         cJSON_IsNumber(v) ? (snprintf(text, sizeof text, "%.10g", value), text) : text, it->key, it->text);
+        return cj__error(s->ctx, CJ_EVALUE,
+                         "the run in %s has %s=%s, this command asks for %s=%s: resume with the same, or start another run with --out",
+                         folder, it->key, cJSON_IsNumber(v) ? (snprintf(text, sizeof text, "%.10g", value), text) : text, it->key,
+                         it->text);
     if (!it->given) set_default(it, value);
     return true;
 }
@@ -342,5 +354,8 @@ bool cj_run_fact(cj_ctx *c, const char *folder, const char *key, char *out, size
 static bool no_json(cj_ctx *c) { return cj__error(c, CJ_EFILE, "run folders need cJSON, which this build has not (Debian: libcjson-dev)"); }
 bool cj_settings_save(const cj_settings *s, const char *folder) { return (void)folder, s && no_json(s->ctx); }
 bool cj_settings_load(cj_settings *s, const char *folder) { return (void)folder, s && no_json(s->ctx); }
-bool cj_run_fact(cj_ctx *c, const char *folder, const char *key, char *out, size_t n) { return (void)folder, (void)key, (void)out, (void)n, c && no_json(c); }
+bool cj_run_fact(cj_ctx *c, const char *folder, const char *key, char *out, size_t n)
+{
+    return (void)folder, (void)key, (void)out, (void)n, c && no_json(c);
+}
 #endif

@@ -25,12 +25,12 @@ typedef struct loop {
     cj_optim *optim;
     cj_plan *plan;
     cj_snapshot k;
-    cj_tensor **best;         /* one per parameter */
+    cj_tensor **best; /* one per parameter */
     int params;
-    int64_t *order;           /* of the epoch that `index` holds */
-    cj_tensor *index;         /* i64 [n], persistent */
+    int64_t *order;   /* of the epoch that `index` holds */
+    cj_tensor *index; /* i64 [n], persistent */
     int64_t index_epoch;
-    int log;                  /* metrics.jsonl, or -1 */
+    int log; /* metrics.jsonl, or -1 */
     double started, reported, saved_at;
     int64_t first_step;
     bool cancelled;
@@ -133,7 +133,8 @@ static bool open_log(loop *l)
     if (!cj__run_path(l->ctx, l->o.folder, "metrics.jsonl", path)) return false;
     l->log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (l->log < 0) return cj__error(l->ctx, CJ_EFILE, "%s: %s", path, strerror(errno));
-    if (flock(l->log, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) return cj__error(l->ctx, CJ_ESTATE, "another process is training in %s", l->o.folder);
+    if (flock(l->log, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+        return cj__error(l->ctx, CJ_ESTATE, "another process is training in %s", l->o.folder);
     return true;
 }
 
@@ -144,8 +145,8 @@ static bool cut_log(loop *l)
     if (fstat(l->log, &st) < 0 || (st.st_size > l->k.state.metrics_bytes && ftruncate(l->log, l->k.state.metrics_bytes) < 0))
         return cj__error(l->ctx, CJ_EFILE, "%s/metrics.jsonl: %s", l->o.folder, strerror(errno));
     if (st.st_size < l->k.state.metrics_bytes)
-        return cj__error(l->ctx, CJ_EFILE, "%s/metrics.jsonl: %lld bytes were expected, %lld were found", l->o.folder, (long long)l->k.state.metrics_bytes,
-                         (long long)st.st_size);
+        return cj__error(l->ctx, CJ_EFILE, "%s/metrics.jsonl: %lld bytes were expected, %lld were found", l->o.folder,
+                         (long long)l->k.state.metrics_bytes, (long long)st.st_size);
     return true;
 }
 
@@ -198,10 +199,19 @@ static void report(loop *l, const cj_metrics *test, const char *saved, const cha
     if (!test && !saved && !resumed && t - l->reported < 0.1) return;
     l->reported = t;
     int64_t done = l->k.state.step - l->first_step;
-    l->o.progress(l->o.user, &(cj_progress){ .step = l->k.state.step, .steps = l->total, .epoch = (double)l->k.state.step / (double)l->per_epoch,
-                                             .loss = running_loss(l), .lr = cj_optim_lr(l->optim), .rate = rate(l), .seconds = t - l->started,
-                                             .left = done > 0 ? (double)(l->total - l->k.state.step) * (t - l->started) / (double)done : NAN,
-                                             .peak_bytes = cj_memory_stats(l->ctx).peak, .test = test, .saved = saved, .resumed = resumed });
+    l->o.progress(l->o.user,
+                  &(cj_progress){ .step = l->k.state.step,
+                                  .steps = l->total,
+                                  .epoch = (double)l->k.state.step / (double)l->per_epoch,
+                                  .loss = running_loss(l),
+                                  .lr = cj_optim_lr(l->optim),
+                                  .rate = rate(l),
+                                  .seconds = t - l->started,
+                                  .left = done > 0 ? (double)(l->total - l->k.state.step) * (t - l->started) / (double)done : NAN,
+                                  .peak_bytes = cj_memory_stats(l->ctx).peak,
+                                  .test = test,
+                                  .saved = saved,
+                                  .resumed = resumed });
 }
 
 /* ---- evaluating and saving -------------------------------------------------------------------------------------------------------------------------- */
@@ -249,7 +259,8 @@ static bool evaluate(loop *l)
 static bool save(loop *l)
 {
     if (!l->o.folder) return true;
-    if (l->log >= 0 && fsync(l->log) < 0 && errno != EINVAL) return cj__error(l->ctx, CJ_EFILE, "%s/metrics.jsonl: %s", l->o.folder, strerror(errno));
+    if (l->log >= 0 && fsync(l->log) < 0 && errno != EINVAL)
+        return cj__error(l->ctx, CJ_EFILE, "%s/metrics.jsonl: %s", l->o.folder, strerror(errno));
     l->k.state.rng = cj_rng_get(l->ctx);
     cj_scope s = cj_scope_open(l->ctx);
     bool ok = cj__checkpoint_save(l->ctx, l->o.folder, &l->k);
@@ -272,7 +283,7 @@ static bool check(cj_ctx *c, const cj_examples *train, cj_train_opts *o)
     if (!train || !train->batch || train->n < 1) return cj__error(c, CJ_EVALUE, "train: there are no examples");
     if (o->batch < 0 || o->epochs < 0 || o->steps < 0 || o->warmup < 0 || o->eval_every < 0 || o->save_every < 0)
         return cj__error(c, CJ_EVALUE, "train: batch, epochs, steps, warmup and intervals must not be negative");
-    if (o->batch == 0) o->batch = 32;
+    if (o->batch < 1) o->batch = 32;
     if (o->epochs == 0 && o->steps == 0) o->epochs = 10;
     if (o->lr == 0) o->lr = o->optimiser == CJ_SGD ? 0.1 : o->optimiser == CJ_MOMENTUM ? 0.01 : 1e-3;
     if (o->lr == CJ_ZERO) o->lr = 0;
@@ -318,6 +329,7 @@ static bool open_folder(loop *l)
 static bool begin(loop *l)
 {
     cj_ctx *c = l->ctx;
+    if (l->o.batch < 1) return false; /* check has seen to it */
     l->per_epoch = (l->train->n + l->o.batch - 1) / l->o.batch;
     l->total = l->o.steps > 0 ? l->o.steps : l->o.epochs * l->per_epoch;
     l->optim = make_optimiser(l);
@@ -381,11 +393,20 @@ cj_train_result cj_train(cj_module *m, const cj_examples *train, const cj_train_
     if (begun && (done || cancelled)) {
         bool saved = save(&l);
         const cj_train_state *s = &l.k.state;
-        r = (cj_train_result){ .finished = done && saved, .step = s->step, .first_step = l.first_step, .loss = s->train_loss, .test = s->test, .best = s->best,
-                               .best_step = s->best_step, .seconds = now() - l.started, .rate = rate(&l), .peak_bytes = cj_memory_stats(c).peak };
+        r = (cj_train_result){ .finished = done && saved,
+                               .step = s->step,
+                               .first_step = l.first_step,
+                               .loss = s->train_loss,
+                               .test = s->test,
+                               .best = s->best,
+                               .best_step = s->best_step,
+                               .seconds = now() - l.started,
+                               .rate = rate(&l),
+                               .peak_bytes = cj_memory_stats(c).peak };
         if (saved && cj_error(c) == CJ_ECANCELLED) cj_clear(c); /* asked again meanwhile */
         if (saved && !done)
-            cj_fail(c, CJ_ECANCELLED, "cancelled after %lld of %lld steps%s", (long long)s->step, (long long)l.total, l.o.folder ? "; the run is saved" : "");
+            cj_fail(c, CJ_ECANCELLED, "cancelled after %lld of %lld steps%s", (long long)s->step, (long long)l.total,
+                    l.o.folder ? "; the run is saved" : "");
     }
     end(&l);
     cj_module_train(m, training);

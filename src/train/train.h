@@ -17,19 +17,19 @@ bool cj__run_make(cj_ctx *c, const char *folder); /* the folder and those around
 
 /* What a checkpoint carries besides parameters and optimiser state. */
 typedef struct cj_train_state {
-    int64_t step;        /* done */
-    int64_t logged;      /* step of the last line of metrics.jsonl */
+    int64_t step;   /* done */
+    int64_t logged; /* step of the last line of metrics.jsonl */
     int64_t best_step;
     double best;
-    double train_loss;   /* of the last line */
-    cj_metrics test;     /* of the last line */
+    double train_loss; /* of the last line */
+    cj_metrics test;   /* of the last line */
     cj_rng_state rng;
     int64_t metrics_bytes;
 } cj_train_state;
 
 /* A file of a checkpoint as the manifest knows it. */
 typedef struct cj_run_file {
-    char name[48];   /* "" : none */
+    char name[48]; /* "" : none */
     int64_t bytes;
     uint32_t crc;
 } cj_run_file;
@@ -43,12 +43,12 @@ typedef struct cj_generation {
 typedef struct cj_snapshot {
     cj_module *module;
     cj_optim *optim;
-    cj_tensor *loss_sum;       /* 0-d f32 */
-    cj_tensor *const *best;    /* the best parameters so far, in their order; have_best says whether they hold something */
+    cj_tensor *loss_sum;    /* 0-d f32 */
+    cj_tensor *const *best; /* the best parameters so far, in their order; have_best says whether they hold something */
     bool have_best;
     cj_train_state state;
-    cj_generation last;        /* the newest sound one on disk; number 0: none */
-    int64_t next;              /* number of the next one */
+    cj_generation last; /* the newest sound one on disk; number 0: none */
+    int64_t next;       /* number of the next one */
 } cj_snapshot;
 
 /* Writes model, state and best, then the manifest; then deletes what no manifest names any more. False after an error; the checkpoint before is then as it was. */
