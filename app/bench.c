@@ -9,7 +9,7 @@
 #include "app/app.h"
 #include "bench/bench.h"
 
-int cj_bench_gemm(int argc, char **argv); /* bench/gemm_peers.c */
+#include "bench/gemm_peers.h"
 
 static const struct benchmark {
     const char *name;
@@ -82,8 +82,8 @@ static void print_machine(bench_run *r)
         app_json_number("load", load);
         app_json_close();
     } else {
-        printf("cajal %s, %s, %d thread%s, load %.1f; f32 multiply-add limit %.0f GFLOP/s a core, %.0f together\n", cj_version(), c ? cj_ctx_isa(c) : "?", r->threads,
-               r->threads > 1 ? "s" : "", load, 1e-9 * one, 1e-9 * r->fma);
+        printf("cajal %s, %s, %d thread%s, load %.1f; f32 multiply-add limit %.0f GFLOP/s a core, %.0f together\n", cj_version(),
+               c ? cj_ctx_isa(c) : "?", r->threads, r->threads > 1 ? "s" : "", load, 1e-9 * one, 1e-9 * r->fma);
         if (!getenv("CAJAL_TORCH") || !getenv("CAJAL_BENCH_PEERS"))
             printf("no peer: set CAJAL_TORCH to a Python that has PyTorch and CAJAL_BENCH_PEERS to the folder of its scripts\n");
     }
@@ -118,13 +118,16 @@ int app_bench(int argc, char **argv)
         { "--json", NULL, "one object per row", NULL, &r.json },
         { 0 },
     };
-    const app_usage usage = { .verb = "bench",
-                              .line = "[NAME ...] [--threads N] [--rounds N] [--quick] [--compile] [--list] [--json]",
-                              .most = 16,
-                              .text = "Measures speed beside the machine's limits, measured in the same run, and beside a peer where one is installed:\n"
-                                      "$CAJAL_TORCH is a Python that has PyTorch, $CAJAL_BENCH_PEERS the folder of the peers' scripts.\n"
-                                      "A ratio above 1 says that we are ahead. The exit status is 0 whether targets are met or not.",
-                              .examples = "  cajal bench --list\n  cajal bench tiny mlp\n  CAJAL_TORCH=/usr/bin/python3 CAJAL_BENCH_PEERS=peers cajal bench --json\n" };
+    const app_usage usage = {
+        .verb = "bench",
+        .line = "[NAME ...] [--threads N] [--rounds N] [--quick] [--compile] [--list] [--json]",
+        .most = 16,
+        .text = "Measures speed beside the machine's limits, measured in the same run, and beside a peer where one is installed:\n"
+                "$CAJAL_TORCH is a Python that has PyTorch, $CAJAL_BENCH_PEERS the folder of the peers' scripts.\n"
+                "A ratio above 1 says that we are ahead. The exit status is 0 whether targets are met or not.",
+        .examples =
+            "  cajal bench --list\n  cajal bench tiny mlp\n  CAJAL_TORCH=/usr/bin/python3 CAJAL_BENCH_PEERS=peers cajal bench --json\n"
+    };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);
     if (all) return list(r.json);

@@ -168,7 +168,7 @@ static bool close_range(const double *a, const double *b, int64_t n, cj_dtype t,
     if (finite) mean /= (double)finite;
     for (int64_t i = 0; i < n; i++) {
         double want = k->tol > 0 ? shown(b[i], t) : b[i];
-        if (memcmp(&a[i], &want, sizeof want) == 0 || (isnan(a[i]) && isnan(want))) continue;
+        if ((a[i] == want && signbit(a[i]) == signbit(want)) || (isnan(a[i]) && isnan(want))) continue;
         if (k->tol > 0 && isfinite(want) && fabs(a[i] - want) <= k->tol * (fabs(want) + mean * sqrt(k->terms))) continue;
         if (k->tol > 0 && a[i] == want) continue;
         snprintf(why, size, "%s %lld of %lld: %s %.9g, %s %.9g", part, (long long)i, (long long)n, k->a, a[i], k->b, want);

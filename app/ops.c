@@ -90,8 +90,8 @@ static columns columns_of(const cj_op_info *op, const harness_row *r)
 
 static void print_row(const cj_op_info *op, const columns *c)
 {
-    printf("%-22s %-10s %-14s %-36s %-5s %-11s %-13s %-15s %s\n", op->name, op->kind, op->family, c->dtypes, c->vjp, c->jvp, c->second_order,
-           c->fused_backward, c->kernels);
+    printf("%-22s %-10s %-14s %-36s %-5s %-11s %-13s %-15s %s\n", op->name, op->kind, op->family, c->dtypes, c->vjp, c->jvp,
+           c->second_order, c->fused_backward, c->kernels);
     fflush(stdout);
 }
 
@@ -119,9 +119,13 @@ int app_ops(int argc, char **argv)
         { "--json", NULL, "one object per line", NULL, &json },
         { 0 },
     };
-    const app_usage usage = { .verb = "ops", .line = "[--device cuda] [--json] [NAME]",
-                              .text = "Lists the operators with what passed for each: dtypes, derivatives, kernels. Runs the quick checks of 'cajal selftest'.",
-                              .examples = "  cajal ops\n  cajal ops softmax\n", .most = 1 };
+    const app_usage usage = {
+        .verb = "ops",
+        .line = "[--device cuda] [--json] [NAME]",
+        .text = "Lists the operators with what passed for each: dtypes, derivatives, kernels. Runs the quick checks of 'cajal selftest'.",
+        .examples = "  cajal ops\n  cajal ops softmax\n",
+        .most = 1
+    };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);
     int n = cj_op_count(), only = -1;
@@ -141,7 +145,12 @@ int app_ops(int argc, char **argv)
         return APP_FAILED;
     }
     const cj_op_info head = { .name = "name", .kind = "kind", .family = "family" };
-    const columns titles = { .dtypes = "dtypes", .jvp = "jvp", .kernels = "kernels", .vjp = "vjp", .second_order = "second_order", .fused_backward = "fused_backward" };
+    const columns titles = { .dtypes = "dtypes",
+                             .jvp = "jvp",
+                             .kernels = "kernels",
+                             .vjp = "vjp",
+                             .second_order = "second_order",
+                             .fused_backward = "fused_backward" };
     if (!json) print_row(&head, &titles);
     int failed = 0;
     static harness_row row;

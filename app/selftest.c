@@ -20,7 +20,8 @@ static void join(const harness_row *r, bool failed, char *out, size_t n)
     size_t at = 0;
     out[0] = 0;
     for (int k = HARNESS_VJP; k < HARNESS_CHECKS; k++)
-        if (failed ? r->failed[k] > 0 : r->ran[k] && !r->failed[k]) at += (size_t)snprintf(out + at, n - at, "%s%s", at ? " " : "", harness_check_names[k]);
+        if (failed ? r->failed[k] > 0 : r->ran[k] && !r->failed[k])
+            at += (size_t)snprintf(out + at, n - at, "%s%s", at ? " " : "", harness_check_names[k]);
 }
 
 static void print_row(const harness_row *r, bool verbose, double seconds)
@@ -85,9 +86,12 @@ int app_selftest(int argc, char **argv)
         { "-v", NULL, "samples, comparisons and seconds of each operator", NULL, &verbose },
         { 0 },
     };
-    const app_usage usage = { .verb = "selftest", .line = "[--device cpu|cuda] [--isa LEVEL] [--seed N] [--quick] [--json] [-v] [OP ...]",
-                              .text = "Checks every operator on this machine: derivatives of first and second order, dtypes, layouts, threads, plans, instruction sets.",
-                              .examples = "  cajal selftest\n  cajal selftest --quick softmax matmul\n", .most = 8 };
+    const app_usage usage = { .verb = "selftest",
+                              .line = "[--device cpu|cuda] [--isa LEVEL] [--seed N] [--quick] [--json] [-v] [OP ...]",
+                              .text = "Checks every operator on this machine: derivatives of first and second order, dtypes, layouts, "
+                                      "threads, plans, instruction sets.",
+                              .examples = "  cajal selftest\n  cajal selftest --quick softmax matmul\n",
+                              .most = 8 };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);
     long long seed = 1;
@@ -99,12 +103,15 @@ int app_selftest(int argc, char **argv)
     for (int i = 0; i < args.words; i++)
         if ((chosen[i] = find(args.word[i])) < 0) return APP_USAGE;
     char message[512] = "";
-    harness *h = harness_new(&(harness_opts){ .device = device, .isa = isa, .seed = (uint64_t)seed, .quick = quick }, message, sizeof message);
+    harness *h =
+        harness_new(&(harness_opts){ .device = device, .isa = isa, .seed = (uint64_t)seed, .quick = quick }, message, sizeof message);
     if (!h) {
         app_error("%s", message);
         return APP_FAILED;
     }
-    if (!json) printf("isa %s (of %s), device %s, seed %lld%s\n", harness_isa(h), harness_levels(h), device ? device : "cpu", seed, quick ? ", quick" : "");
+    if (!json)
+        printf("isa %s (of %s), device %s, seed %lld%s\n", harness_isa(h), harness_levels(h), device ? device : "cpu", seed,
+               quick ? ", quick" : "");
     int passed = 0, failed = 0, without = 0;
     double begin = now();
     static harness_row row;

@@ -18,12 +18,12 @@
 /* ---- a run ------------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct bench_run {
-    int threads;      /* ours; peers also run on one */
+    int threads; /* ours; peers also run on one */
     int rounds;
-    double seconds;   /* of one burst */
+    double seconds; /* of one burst */
     bool quick, json, compile;
-    int missed;       /* targets that were not met */
-    double fma;       /* FLOP/s of all threads; 0: not measured yet, < 0: unknown */
+    int missed; /* targets that were not met */
+    double fma; /* FLOP/s of all threads; 0: not measured yet, < 0: unknown */
 } bench_run;
 
 /* One line of the table. What is not known is NAN (or NULL). */
@@ -44,15 +44,16 @@ void bench_note(const bench_run *r, const char *format, ...) __attribute__((form
 
 /* One benchmark: prints its rows. false: it could not run, and said why. */
 typedef bool bench_fn(bench_run *r);
-bench_fn bench_overhead, bench_tiny, bench_gemm, bench_mlp, bench_gpt, bench_elementwise, bench_softmax, bench_layernorm, bench_cross_entropy, bench_plan, bench_start;
+bench_fn bench_overhead, bench_tiny, bench_gemm, bench_mlp, bench_gpt, bench_elementwise, bench_softmax, bench_layernorm,
+    bench_cross_entropy, bench_plan, bench_start;
 /* The hidden program that bench_start measures: the tiny net's first step, and what its memory is. */
 int bench_first_step(void);
 
 /* ---- timing ------------------------------------------------------------------------------------------------------------------------- */
 
-double bench_now(void); /* seconds, monotonic */
+double bench_now(void);                  /* seconds, monotonic */
 void bench_use_processor_time(bool yes); /* for the bursts of ours and of the peers; else the time on the wall */
-double bench_median(double *x, int n); /* sorts x */
+double bench_median(double *x, int n);   /* sorts x */
 
 /* One step of what is measured; false ends the measurement. */
 typedef bool bench_step_fn(void *arg);
@@ -63,8 +64,8 @@ typedef struct bench_peer bench_peer;
 typedef struct bench_work {
     bench_step_fn *step;
     void *arg;
-    double time;         /* result: seconds of a step */
-    const char *peer;    /* the peer that leaves the smallest ratio, or NULL */
+    double time;      /* result: seconds of a step */
+    const char *peer; /* the peer that leaves the smallest ratio, or NULL */
     double peer_time, ratio;
 } bench_work;
 /* Measures n things of ours beside the peers, in turn. false after a failing step. */
@@ -80,9 +81,11 @@ bool bench_peers_next(bench_peer *peers);
 
 /* ---- limits (limits.c) ------------------------------------------------------------------------------------------------------------------ */
 
-double bench_fma_peak(bench_run *r);                              /* f32 multiply-adds on all threads, FLOP/s; NAN where it is unknown */
-double bench_copy_rate(const bench_run *r, size_t bytes);         /* read + written bytes per second, best of streaming and plain stores, 1 … threads; two buffers of `bytes` together */
+double bench_fma_peak(bench_run *r); /* f32 multiply-adds on all threads, FLOP/s; NAN where it is unknown */
+double bench_copy_rate(
+    const bench_run *r,
+    size_t bytes); /* read + written bytes per second, best of streaming and plain stores, 1 … threads; two buffers of `bytes` together */
 double bench_read_rate(const bench_run *r, size_t bytes);
-size_t bench_free_memory(void);                                   /* bytes that can be had without swapping */
+size_t bench_free_memory(void); /* bytes that can be had without swapping */
 
 #endif

@@ -178,7 +178,8 @@ static double best_move(const bench_run *r, size_t floats, int first, int last, 
     if (from && (to || last == READ)) {
         for (size_t i = 0; i < n; i++) from[i] = 1; /* the pages are there before the clock runs */
         if (to) memset(to, 0, n * sizeof *to);
-        for (int threads = 1; threads <= r->threads; threads = threads < r->threads && threads * 2 > r->threads ? r->threads : threads * 2) {
+        for (int threads = 1; threads <= r->threads;
+             threads = threads < r->threads && threads * 2 > r->threads ? r->threads : threads * 2) {
             move_step m = { .pool = cj__pool_new(threads), .threads = threads };
             for (int kind = first; kind <= last; kind++) {
                 m.job = (move_job){ .to = to, .from = from, .n = n, .part = (n / (size_t)threads + 63) / 64 * 64 };

@@ -105,9 +105,17 @@ bool bench_mlp(bench_run *r)
         /* forward, dW and (not for the first layer) dX */
         double flops = 2.0 * 128 * (2 * 784 * 512 + 3 * (512 * 512 + 512 * 10)), share = flops / work.time / peak;
         if (ok)
-            bench_print(r, (bench_row){ .name = "mlp", .value = 1e3 * work.time, .unit = "ms/step", .limit_share = share, .peer = work.peer,
-                                        .peer_value = 1e3 * work.peer_time, .ratio = work.ratio, .target = "ratio >= 1.4, or limit >= 75% and ratio >= 1",
-                                        .met = isnan(work.ratio) ? 0 : work.ratio >= 1.4 || (share >= 0.75 && work.ratio >= 1) ? 1 : -1 });
+            bench_print(r, (bench_row){ .name = "mlp",
+                                        .value = 1e3 * work.time,
+                                        .unit = "ms/step",
+                                        .limit_share = share,
+                                        .peer = work.peer,
+                                        .peer_value = 1e3 * work.peer_time,
+                                        .ratio = work.ratio,
+                                        .target = "ratio >= 1.4, or limit >= 75% and ratio >= 1",
+                                        .met = isnan(work.ratio)                                         ? 0
+                                               : work.ratio >= 1.4 || (share >= 0.75 && work.ratio >= 1) ? 1
+                                                                                                         : -1 });
         bench_peers_close(peers);
     }
     if (!ok) app_fail(t.c);
@@ -129,8 +137,13 @@ bool bench_gpt(bench_run *r)
         /* forward and two products of the same size backward; of the attention only what the causal mask leaves */
         double flops = 3 * 2 * tokens * (g->layers * (12 * d * d + 2 * d * T / 2) + d * g->vocabulary);
         if (ok)
-            bench_print(r, (bench_row){ .name = "gpt", .value = 1e3 * work.time, .unit = "ms/step", .limit_share = flops / work.time / peak, .peer = work.peer,
-                                        .peer_value = 1e3 * work.peer_time, .ratio = work.ratio });
+            bench_print(r, (bench_row){ .name = "gpt",
+                                        .value = 1e3 * work.time,
+                                        .unit = "ms/step",
+                                        .limit_share = flops / work.time / peak,
+                                        .peer = work.peer,
+                                        .peer_value = 1e3 * work.peer_time,
+                                        .ratio = work.ratio });
         bench_peers_close(peers);
     }
     if (!ok) app_fail(t.c);
@@ -142,7 +155,13 @@ bool bench_gpt(bench_run *r)
 
 static void print_count(bench_run *r, const char *name, double value, const char *unit, double most, const char *target)
 {
-    bench_print(r, (bench_row){ .name = name, .value = value, .unit = unit, .limit_share = NAN, .peer_value = NAN, .ratio = NAN, .target = target,
+    bench_print(r, (bench_row){ .name = name,
+                                .value = value,
+                                .unit = unit,
+                                .limit_share = NAN,
+                                .peer_value = NAN,
+                                .ratio = NAN,
+                                .target = target,
                                 .met = value <= most ? 1 : -1 });
 }
 
@@ -153,7 +172,8 @@ static void print_plan(bench_run *r, const char *net, cj_plan_stats s)
     print_count(r, name, (double)s.bytes / (double)s.bound, "", 1.15, "<= 1.15");
     snprintf(name, sizeof name, "plan %s allocations", net);
     print_count(r, name, (double)s.allocations, "a replay", 0, "0");
-    bench_note(r, "%s: %d kernels (%d elementwise) from %d operators, %s planned", net, s.kernels, s.elementwise, s.operators, app_bytes((double)s.bytes));
+    bench_note(r, "%s: %d kernels (%d elementwise) from %d operators, %s planned", net, s.kernels, s.elementwise, s.operators,
+               app_bytes((double)s.bytes));
 }
 
 bool bench_plan(bench_run *r)

@@ -99,7 +99,8 @@ bench_peer *bench_peers_open(const bench_run *r, const char *script, const char 
     for (int i = 0; i < BENCH_PEERS; i++) {
         if ((i % 2 && r->threads == 1) || (kind[i].compile && (!r->compile || own))) continue;
         process *p = &peers->p[peers->n];
-        if (start(p, python, path, argument, kind[i].threads, kind[i].compile) && ready(p, NULL, kind[i].threads, kind[i].compile)) peers->n++;
+        if (start(p, python, path, argument, kind[i].threads, kind[i].compile) && ready(p, NULL, kind[i].threads, kind[i].compile))
+            peers->n++;
         else stop(p);
     }
     if (peers->n == 0) {

@@ -99,9 +99,15 @@ bool bench_elementwise(bench_run *r)
         }
         if (ok) {
             double s = bench_median(share, r->rounds);
-            bench_print(r, (bench_row){ .name = b ? "elementwise backward" : "elementwise forward", .value = (double)n * (b ? 12e-9 : 8e-9) / bench_median(time, r->rounds),
-                                        .unit = "GB/s", .limit_share = s, .peer = "streaming copy", .peer_value = 1e-9 * bench_median(limit, r->rounds), .ratio = s,
-                                        .target = "limit >= 85%", .met = s >= 0.85 ? 1 : -1 });
+            bench_print(r, (bench_row){ .name = b ? "elementwise backward" : "elementwise forward",
+                                        .value = (double)n * (b ? 12e-9 : 8e-9) / bench_median(time, r->rounds),
+                                        .unit = "GB/s",
+                                        .limit_share = s,
+                                        .peer = "streaming copy",
+                                        .peer_value = 1e-9 * bench_median(limit, r->rounds),
+                                        .ratio = s,
+                                        .target = "limit >= 85%",
+                                        .met = s >= 0.85 ? 1 : -1 });
         } else {
             app_fail(p.c);
         }
@@ -141,8 +147,8 @@ static void cross_entropy_step(cj_ctx *c, void *user, cj_tensor *const *in, cj_t
 typedef struct row_op {
     const char *name;
     cj_step_fn step;
-    bool classes;    /* the second input is a class per row, not a gradient */
-    double bytes;    /* moved per element at least: x -> y, then y (or x), dy -> dx; cross-entropy: x, then x -> dx */
+    bool classes; /* the second input is a class per row, not a gradient */
+    double bytes; /* moved per element at least: x -> y, then y (or x), dy -> dx; cross-entropy: x, then x -> dx */
 } row_op;
 
 static bool row_new(planned *p, const row_op *op, int threads, int64_t rows, int64_t n)
@@ -174,10 +180,18 @@ static bool bench_rows(bench_run *r, const row_op *op)
             double elements = (double)(size[i][0] * size[i][1]);
             char name[48];
             snprintf(name, sizeof name, "%s %lldx%lld", op->name, (long long)size[i][0], (long long)size[i][1]);
-            bench_print(r, (bench_row){ .name = name, .value = 1e6 * work.time, .unit = "us",
-                                        .limit_share = elements * op->bytes / work.time / bench_copy_rate(r, (size_t)(elements * op->bytes)), .peer = work.peer,
-                                        .peer_value = 1e6 * work.peer_time, .ratio = work.ratio, .target = "ratio >= 1.5",
-                                        .met = isnan(work.ratio) ? 0 : work.ratio >= 1.5 ? 1 : -1 });
+            bench_print(r,
+                        (bench_row){ .name = name,
+                                     .value = 1e6 * work.time,
+                                     .unit = "us",
+                                     .limit_share = elements * op->bytes / work.time / bench_copy_rate(r, (size_t)(elements * op->bytes)),
+                                     .peer = work.peer,
+                                     .peer_value = 1e6 * work.peer_time,
+                                     .ratio = work.ratio,
+                                     .target = "ratio >= 1.5",
+                                     .met = isnan(work.ratio)   ? 0
+                                            : work.ratio >= 1.5 ? 1
+                                                                : -1 });
         } else {
             app_fail(p.c);
         }

@@ -53,11 +53,23 @@ bool bench_overhead(bench_run *r)
     if (!ok) return false;
     for (int i = 0; i < 2; i++) {
         double ns = work[i].time * 1e9 / ADDS, most = i ? 100 : 60;
-        bench_print(r, (bench_row){ .name = i ? "overhead recorded" : "overhead", .value = ns, .unit = "ns", .limit_share = NAN, .peer_value = NAN, .ratio = NAN,
-                                    .target = i ? "<= 100 ns" : "<= 60 ns", .met = ns <= most ? 1 : -1 });
+        bench_print(r, (bench_row){ .name = i ? "overhead recorded" : "overhead",
+                                    .value = ns,
+                                    .unit = "ns",
+                                    .limit_share = NAN,
+                                    .peer_value = NAN,
+                                    .ratio = NAN,
+                                    .target = i ? "<= 100 ns" : "<= 60 ns",
+                                    .met = ns <= most ? 1 : -1 });
     }
-    bench_print(r, (bench_row){ .name = "overhead system allocations", .value = (double)allocs, .unit = "", .limit_share = NAN, .peer_value = NAN, .ratio = NAN,
-                                .target = "0", .met = allocs == 0 ? 1 : -1 });
+    bench_print(r, (bench_row){ .name = "overhead system allocations",
+                                .value = (double)allocs,
+                                .unit = "",
+                                .limit_share = NAN,
+                                .peer_value = NAN,
+                                .ratio = NAN,
+                                .target = "0",
+                                .met = allocs == 0 ? 1 : -1 });
     return true;
 }
 
@@ -125,12 +137,22 @@ bool bench_tiny(bench_run *r)
         bench_peer *peers = bench_peers_open(r, "b_tiny.py", NULL);
         ok = bench_compare(r, work, 2, peers);
         for (int i = 0; i < 2 && ok; i++)
-            bench_print(r, (bench_row){ .name = i ? "tiny plan" : "tiny eager", .value = 1 / work[i].time, .unit = "steps/s", .limit_share = NAN, .peer = work[i].peer,
-                                        .peer_value = 1 / work[i].peer_time, .ratio = work[i].ratio, .target = i ? "ratio >= 150" : "ratio >= 40",
-                                        .met = isnan(work[i].ratio) ? 0 : work[i].ratio >= (i ? 150 : 40) ? 1 : -1 });
+            bench_print(r, (bench_row){ .name = i ? "tiny plan" : "tiny eager",
+                                        .value = 1 / work[i].time,
+                                        .unit = "steps/s",
+                                        .limit_share = NAN,
+                                        .peer = work[i].peer,
+                                        .peer_value = 1 / work[i].peer_time,
+                                        .ratio = work[i].ratio,
+                                        .target = i ? "ratio >= 150" : "ratio >= 40",
+                                        .met = isnan(work[i].ratio)              ? 0
+                                               : work[i].ratio >= (i ? 150 : 40) ? 1
+                                                                                 : -1 });
         bench_peers_close(peers);
     }
-    if (ok) bench_note(r, "%.2f us a step eager, %.2f us planned (%d kernels)", 1e6 * work[0].time, 1e6 * work[1].time, cj_plan_statistics(plan.plan).kernels);
+    if (ok)
+        bench_note(r, "%.2f us a step eager, %.2f us planned (%d kernels)", 1e6 * work[0].time, 1e6 * work[1].time,
+                   cj_plan_statistics(plan.plan).kernels);
     else app_fail(cj_ok(eager.c) ? plan.c : eager.c);
     cj_ctx_free(eager.c);
     cj_ctx_free(plan.c);
@@ -204,9 +226,21 @@ bool bench_start(bench_run *r)
         if (kb > most) most = kb;
     }
     double ms = 1e3 * best, mb = (double)most * 1024e-6;
-    bench_print(r, (bench_row){ .name = "start to first step", .value = ms, .unit = "ms", .limit_share = NAN, .peer_value = NAN, .ratio = NAN, .target = "<= 20 ms",
+    bench_print(r, (bench_row){ .name = "start to first step",
+                                .value = ms,
+                                .unit = "ms",
+                                .limit_share = NAN,
+                                .peer_value = NAN,
+                                .ratio = NAN,
+                                .target = "<= 20 ms",
                                 .met = ms <= 20 ? 1 : -1 });
-    bench_print(r, (bench_row){ .name = "start resident memory", .value = mb, .unit = "MB", .limit_share = NAN, .peer_value = NAN, .ratio = NAN, .target = "<= 30 MB",
+    bench_print(r, (bench_row){ .name = "start resident memory",
+                                .value = mb,
+                                .unit = "MB",
+                                .limit_share = NAN,
+                                .peer_value = NAN,
+                                .ratio = NAN,
+                                .target = "<= 30 MB",
                                 .met = mb <= 30 ? 1 : -1 });
     return true;
 }

@@ -146,9 +146,12 @@ void bench_print(bench_run *r, bench_row row)
     char value[32], share[32], peer_value[32], ratio[32];
     if (isfinite(row.limit_share)) snprintf(share, sizeof share, "%.0f%%", 100 * row.limit_share);
     else snprintf(share, sizeof share, "-");
-    printf("%-30s %12s %-9s %6s  %-18s %12s %8s  %s%s\n", row.name, number(value, sizeof value, row.value), row.unit, share, row.peer ? row.peer : "-",
-           number(peer_value, sizeof peer_value, row.peer_value), number(ratio, sizeof ratio, row.ratio), row.target ? row.target : "-",
-           row.met > 0 ? "  ok" : row.met < 0 ? "  MISSED" : "");
+    printf("%-30s %12s %-9s %6s  %-18s %12s %8s  %s%s\n", row.name, number(value, sizeof value, row.value), row.unit, share,
+           row.peer ? row.peer : "-", number(peer_value, sizeof peer_value, row.peer_value), number(ratio, sizeof ratio, row.ratio),
+           row.target ? row.target : "-",
+           row.met > 0   ? "  ok"
+           : row.met < 0 ? "  MISSED"
+                         : "");
     fflush(stdout);
 }
 

@@ -1,6 +1,6 @@
 /* One level's vector functions as plain functions, for kernels_ew_main.c.  Compiled once per level. */
-#include "kernels/cpu/simd_math.h"
 #include "kernels_ew_isa.h"
+#include "kernels/cpu/simd_math.h"
 
 static void log_exact(const float *x, float *y) { vf_store(y, vf_log_exact(vf_load(x))); }
 static void exp_exact(const float *x, float *y) { vf_store(y, vf_exp_exact(vf_load(x))); }
@@ -62,7 +62,9 @@ static int check_small(void)
     }
     if (vf_from_vi(vi_set1(-16777215))[0] != -16777215.0f) return 9;
     vf nan = vf_set1(NAN), one = vf_set1(1);
-    if (vf_min(nan, one)[0] != 1 || vf_max(nan, one)[0] != 1 || vf_min(one, nan)[0] == 1 || vf_max_nan(nan, one)[0] == 1 || vf_min_nan(one, nan)[0] == 1) return 10;
+    if (vf_min(nan, one)[0] != 1 || vf_max(nan, one)[0] != 1 || vf_min(one, nan)[0] == 1 || vf_max_nan(nan, one)[0] == 1 ||
+        vf_min_nan(one, nan)[0] == 1)
+        return 10;
     if (vf_sel(vf_lt(one, nan), one, nan)[0] == 1 || !vm_all(vf_ne(nan, nan)) || vm_any(vf_eq(nan, nan))) return 11;
     if (vi_min(vi_set1(-3), vi_set1(2))[0] != -3 || vi_max(vi_set1(-3), vi_set1(2))[0] != 2) return 12;
     return 0;

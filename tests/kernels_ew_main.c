@@ -39,9 +39,9 @@ static uint64_t rng(void)
 static int below(int n) { return (int)(rng() % (uint64_t)n); }
 
 static int failures;
-#define FAIL(...)                                                                                                                         \
-    do {                                                                                                                                  \
-        if (++failures <= 20) printf("FAIL " __VA_ARGS__), printf("\n");                                                                  \
+#define FAIL(...)                                                                                                                          \
+    do {                                                                                                                                   \
+        if (++failures <= 20) printf("FAIL " __VA_ARGS__), printf("\n");                                                                   \
     } while (0)
 
 static const char *const op_names[] = {
@@ -55,7 +55,8 @@ static const int op_arity[] = {
 #undef X
 };
 
-static void run_op(const level *l, cj_dtype t, cj_ew_code code, double s, const void *a, const void *b, const void *c, void *y, int64_t n, int *fault)
+static void run_op(const level *l, cj_dtype t, cj_ew_code code, double s, const void *a, const void *b, const void *c, void *y, int64_t n,
+                   int *fault)
 {
     cj_ew_prog p = { .compute = t, .n_in = 3, .n_out = 1, .n_instr = 1, .n_regs = 4, .out = { 3 } };
     p.instr[0] = (cj_ew_instr){ .code = (uint8_t)code, .dst = 3, .a = 0, .b = 1, .c = 2, .s = s };
@@ -161,26 +162,61 @@ typedef struct accuracy {
     double range; /* |a| up to this; 0: all floats */
 } accuracy;
 static const accuracy cases[] = {
-    { CJ_EW_NEG, r_neg, 0, 0, 0 },         { CJ_EW_ABS, r_abs, 0, 0, 0 },         { CJ_EW_SIGN, r_sign, 0, 0, 0 },
-    { CJ_EW_EXP, r_exp, 1.25, 0, 0 },      { CJ_EW_EXPM1, r_expm1, 1.5, 0, 0 },   { CJ_EW_LOG, r_log, 1.25, 0, 0 },
-    { CJ_EW_LOG1P, r_log1p, 1.75, 0, 0 },   { CJ_EW_SQRT, r_sqrt, 0.5, 0, 0 },     { CJ_EW_RSQRT, r_rsqrt, 1.5, 0, 0 },
-    { CJ_EW_RECIP, r_recip, 0.5, 0, 0 },   { CJ_EW_SQUARE, r_square, 0.5, 0, 0 }, { CJ_EW_SIN, r_sin, 2, 0, 0 },
-    { CJ_EW_COS, r_cos, 2, 0, 0 },         { CJ_EW_TANH, r_tanh, 3, 0, 0 },       { CJ_EW_SIGMOID, r_sigmoid, 2.5, 0, 0 },
-    { CJ_EW_ERF, r_erf, 2, 0, 0 },         { CJ_EW_FLOOR, r_floor, 0, 0, 0 },     { CJ_EW_CEIL, r_ceil, 0, 0, 0 },
-    { CJ_EW_ROUND, r_round, 0, 0, 0 },     { CJ_EW_TRUNC, r_trunc, 0, 0, 0 },     { CJ_EW_RELU, r_relu, 0, 0, 0 },
-    { CJ_EW_NOT, r_not, 0, 0, 0 },         { CJ_EW_ISNAN, r_isnan, 0, 0, 0 },     { CJ_EW_ISFINITE, r_isfinite, 0, 0, 0 },
-    { CJ_EW_ADD, r_add, 0.5, 0, 0 },       { CJ_EW_SUB, r_sub, 0.5, 0, 0 },       { CJ_EW_MUL, r_mul, 0.5, 0, 0 },
-    { CJ_EW_DIV, r_div, 0.5, 0, 0 },       { CJ_EW_POW, r_pow, 3, 0, 0 },         { CJ_EW_MAX, r_max, 0, 0, 0 },
-    { CJ_EW_MIN, r_min, 0, 0, 0 },         { CJ_EW_FMOD, r_fmod, 0, 0, 0 },       { CJ_EW_REMAINDER, r_remainder, 0, 0, 0 },
-    { CJ_EW_ATAN2, r_atan2, 3, 0, 0 },     { CJ_EW_EQ, r_eq, 0, 0, 0 },           { CJ_EW_NE, r_ne, 0, 0, 0 },
-    { CJ_EW_LT, r_lt, 0, 0, 0 },           { CJ_EW_LE, r_le, 0, 0, 0 },           { CJ_EW_GT, r_gt, 0, 0, 0 },
-    { CJ_EW_GE, r_ge, 0, 0, 0 },           { CJ_EW_AND, r_and, 0, 0, 0 },         { CJ_EW_OR, r_or, 0, 0, 0 },
-    { CJ_EW_XOR, r_xor, 0, 0, 0 },         { CJ_EW_GELU, r_gelu, 8, 0.05, 0 },    { CJ_EW_GELU_BWD, r_gelu_bwd, 8, 0.25, 0 },
-    { CJ_EW_GELU_TANH, r_gelu_tanh, 8, 0.05, 0 }, { CJ_EW_GELU_TANH_BWD, r_gelu_tanh_bwd, 5, 0.25, 0 },
-    { CJ_EW_SILU, r_silu, 3.5, 1e-36, 0 },       { CJ_EW_SILU_BWD, r_silu_bwd, 4, 0.25, 0 },
-    { CJ_EW_SOFTPLUS, r_softplus, 2, 0, 0 }, { CJ_EW_LOGSIGMOID, r_logsigmoid, 2, 0, 0 },
-    { CJ_EW_TANH_BWD, r_tanh_bwd, 2, 1, 1 },  { CJ_EW_SIGMOID_BWD, r_sigmoid_bwd, 2.5, 0.25, 1 },
-    { CJ_EW_RELU_BWD, r_relu_bwd, 0, 0, 0 }, { CJ_EW_BCE_LOGITS, r_bce, 3, 1, 100 } /* relative to |a| */,
+    { CJ_EW_NEG, r_neg, 0, 0, 0 },
+    { CJ_EW_ABS, r_abs, 0, 0, 0 },
+    { CJ_EW_SIGN, r_sign, 0, 0, 0 },
+    { CJ_EW_EXP, r_exp, 1.25, 0, 0 },
+    { CJ_EW_EXPM1, r_expm1, 1.5, 0, 0 },
+    { CJ_EW_LOG, r_log, 1.25, 0, 0 },
+    { CJ_EW_LOG1P, r_log1p, 1.75, 0, 0 },
+    { CJ_EW_SQRT, r_sqrt, 0.5, 0, 0 },
+    { CJ_EW_RSQRT, r_rsqrt, 1.5, 0, 0 },
+    { CJ_EW_RECIP, r_recip, 0.5, 0, 0 },
+    { CJ_EW_SQUARE, r_square, 0.5, 0, 0 },
+    { CJ_EW_SIN, r_sin, 2, 0, 0 },
+    { CJ_EW_COS, r_cos, 2, 0, 0 },
+    { CJ_EW_TANH, r_tanh, 3, 0, 0 },
+    { CJ_EW_SIGMOID, r_sigmoid, 2.5, 0, 0 },
+    { CJ_EW_ERF, r_erf, 2, 0, 0 },
+    { CJ_EW_FLOOR, r_floor, 0, 0, 0 },
+    { CJ_EW_CEIL, r_ceil, 0, 0, 0 },
+    { CJ_EW_ROUND, r_round, 0, 0, 0 },
+    { CJ_EW_TRUNC, r_trunc, 0, 0, 0 },
+    { CJ_EW_RELU, r_relu, 0, 0, 0 },
+    { CJ_EW_NOT, r_not, 0, 0, 0 },
+    { CJ_EW_ISNAN, r_isnan, 0, 0, 0 },
+    { CJ_EW_ISFINITE, r_isfinite, 0, 0, 0 },
+    { CJ_EW_ADD, r_add, 0.5, 0, 0 },
+    { CJ_EW_SUB, r_sub, 0.5, 0, 0 },
+    { CJ_EW_MUL, r_mul, 0.5, 0, 0 },
+    { CJ_EW_DIV, r_div, 0.5, 0, 0 },
+    { CJ_EW_POW, r_pow, 3, 0, 0 },
+    { CJ_EW_MAX, r_max, 0, 0, 0 },
+    { CJ_EW_MIN, r_min, 0, 0, 0 },
+    { CJ_EW_FMOD, r_fmod, 0, 0, 0 },
+    { CJ_EW_REMAINDER, r_remainder, 0, 0, 0 },
+    { CJ_EW_ATAN2, r_atan2, 3, 0, 0 },
+    { CJ_EW_EQ, r_eq, 0, 0, 0 },
+    { CJ_EW_NE, r_ne, 0, 0, 0 },
+    { CJ_EW_LT, r_lt, 0, 0, 0 },
+    { CJ_EW_LE, r_le, 0, 0, 0 },
+    { CJ_EW_GT, r_gt, 0, 0, 0 },
+    { CJ_EW_GE, r_ge, 0, 0, 0 },
+    { CJ_EW_AND, r_and, 0, 0, 0 },
+    { CJ_EW_OR, r_or, 0, 0, 0 },
+    { CJ_EW_XOR, r_xor, 0, 0, 0 },
+    { CJ_EW_GELU, r_gelu, 8, 0.05, 0 },
+    { CJ_EW_GELU_BWD, r_gelu_bwd, 8, 0.25, 0 },
+    { CJ_EW_GELU_TANH, r_gelu_tanh, 8, 0.05, 0 },
+    { CJ_EW_GELU_TANH_BWD, r_gelu_tanh_bwd, 5, 0.25, 0 },
+    { CJ_EW_SILU, r_silu, 3.5, 1e-36, 0 },
+    { CJ_EW_SILU_BWD, r_silu_bwd, 4, 0.25, 0 },
+    { CJ_EW_SOFTPLUS, r_softplus, 2, 0, 0 },
+    { CJ_EW_LOGSIGMOID, r_logsigmoid, 2, 0, 0 },
+    { CJ_EW_TANH_BWD, r_tanh_bwd, 2, 1, 1 },
+    { CJ_EW_SIGMOID_BWD, r_sigmoid_bwd, 2.5, 0.25, 1 },
+    { CJ_EW_RELU_BWD, r_relu_bwd, 0, 0, 0 },
+    { CJ_EW_BCE_LOGITS, r_bce, 3, 1, 100 } /* relative to |a| */,
 };
 enum { CASES = sizeof cases / sizeof *cases, SPECIALS = 64 };
 
@@ -188,9 +224,10 @@ static float specials[SPECIALS];
 static int n_specials;
 static void make_specials(void)
 {
-    static const float s[] = { 0.0f, 1.0f, 0.5f, 2.0f, 3.0f, 1.5f, 2.5f, 1e-45f, 1e-40f, 0x1p-126f, 0x1p-127f, 1e-30f, 1e-8f, 0x1p-24f, 0x1p-12f, 0.1f, 0.92f,
-                               0.34657359f, 0.69314718f, 5.5f, 5.64f, 10.0f, 14.5f, 88.72283f, 88.73f, 103.0f, 104.5f, 1e4f, 1e5f, 100001.0f, 0x1p23f, 8388607.5f,
-                               16777217.0f, 0x1p31f };
+    static const float s[] = { 0.0f,        1.0f,      0.5f,      2.0f,    3.0f,       1.5f,        2.5f,   1e-45f, 1e-40f,
+                               0x1p-126f,   0x1p-127f, 1e-30f,    1e-8f,   0x1p-24f,   0x1p-12f,    0.1f,   0.92f,  0.34657359f,
+                               0.69314718f, 5.5f,      5.64f,     10.0f,   14.5f,      88.72283f,   88.73f, 103.0f, 104.5f,
+                               1e4f,        1e5f,      100001.0f, 0x1p23f, 8388607.5f, 16777217.0f, 0x1p31f };
     for (int i = 0; i < (int)(sizeof s / sizeof *s) - 4; i++) specials[n_specials++] = s[i], specials[n_specials++] = -s[i];
     const float more[] = { INFINITY, -INFINITY, NAN, 3.4028235e38f };
     for (int i = 0; i < 4; i++) specials[n_specials++] = more[i];
@@ -231,7 +268,8 @@ static void check_accuracy(const level *l, bool verbose, int rounds)
                     memcpy(&a[i], &u, 4);
                 } else a[i] = any_float(t->range);
                 b[i] = gradient ? (float)((double)rng() * 0x1p-63 - 1) : any_float(t->range);
-                if (t->code == CJ_EW_POW && below(2)) b[i] = (float)(88 * ((double)rng() * 0x1p-63 - 1)) / (fabsf(logf(fabsf(a[i]))) + 1e-3f);
+                if (t->code == CJ_EW_POW && below(2))
+                    b[i] = (float)(88 * ((double)rng() * 0x1p-63 - 1)) / (fabsf(logf(fabsf(a[i]))) + 1e-3f);
                 if (t->code == CJ_EW_BCE_LOGITS) b[i] = fabsf(b[i]);
             }
             if (r == 1 && binary && !t->range)
@@ -241,10 +279,15 @@ static void check_accuracy(const level *l, bool verbose, int rounds)
                 double want = t->ref(a[i], b[i]);
                 float f = (float)want;
                 if (same_f32(f, y[i])) continue;
-                if (f == 0 && y[i] == 0 && !(t->code <= CJ_EW_ABS || t->code == CJ_EW_SQRT || t->code == CJ_EW_POW || t->code == CJ_EW_SIN || t->code == CJ_EW_TANH)) continue;
+                if (f == 0 && y[i] == 0 &&
+                    !(t->code <= CJ_EW_ABS || t->code == CJ_EW_SQRT || t->code == CJ_EW_POW || t->code == CJ_EW_SIN ||
+                      t->code == CJ_EW_TANH))
+                    continue;
                 double err = fabs(y[i] - want);
-                if (fabsf(f) == INFINITY && fabs(y[i]) >= 3.4028e38 && fabs(want) < INFINITY && (y[i] > 0) == (f > 0)) err = fabs(fabs(want) - 0x1p128), err = err < fabs(y[i] - want) ? err : fabs(y[i] - want);
-                if (fabsf(y[i]) == INFINITY && fabs(want) > 3.40282e38 && fabsf(f) < INFINITY && (y[i] > 0) == (f > 0)) err = 0x1p128 - fabs(want);
+                if (fabsf(f) == INFINITY && fabs(y[i]) >= 3.4028e38 && fabs(want) < INFINITY && (y[i] > 0) == (f > 0))
+                    err = fabs(fabs(want) - 0x1p128), err = err < fabs(y[i] - want) ? err : fabs(y[i] - want);
+                if (fabsf(y[i]) == INFINITY && fabs(want) > 3.40282e38 && fabsf(f) < INFINITY && (y[i] > 0) == (f > 0))
+                    err = 0x1p128 - fabs(want);
                 double floor = t->floor * (binary ? fabs(b[i]) : 1);
                 if (t->code == CJ_EW_BCE_LOGITS) floor = fabs(a[i]);
                 if (floor > 0 && !binary) floor = fmin(floor, fabs(a[i]) * 0.5);
@@ -257,8 +300,8 @@ static void check_accuracy(const level *l, bool verbose, int rounds)
         if (worst > t->ulp) {
             float out;
             run_op(l, CJ_F32, t->code, 0, &worst_a, &worst_b, &worst_b, &out, 1, NULL);
-            FAIL("%s %s: %.3f ulp at a = %.9g (%a), b = %.9g: got %.9g, want %.17g", l->name, op_names[t->code], worst, worst_a, worst_a, worst_b, out,
-                 t->ref(worst_a, worst_b));
+            FAIL("%s %s: %.3f ulp at a = %.9g (%a), b = %.9g: got %.9g, want %.17g", l->name, op_names[t->code], worst, worst_a, worst_a,
+                 worst_b, out, t->ref(worst_a, worst_b));
         }
     }
 }
@@ -268,8 +311,9 @@ static void check_immediates(const level *l)
 {
     static const struct {
         cj_ew_code with_s, plain;
-    } pairs[] = { { CJ_EW_ADDS, CJ_EW_ADD }, { CJ_EW_MULS, CJ_EW_MUL }, { CJ_EW_MAXS, CJ_EW_MAX }, { CJ_EW_MINS, CJ_EW_MIN }, { CJ_EW_EQS, CJ_EW_EQ }, { CJ_EW_NES, CJ_EW_NE },
-                  { CJ_EW_LTS, CJ_EW_LT },   { CJ_EW_LES, CJ_EW_LE },   { CJ_EW_GTS, CJ_EW_GT },   { CJ_EW_GES, CJ_EW_GE },   { CJ_EW_POWS, CJ_EW_POW } };
+    } pairs[] = { { CJ_EW_ADDS, CJ_EW_ADD }, { CJ_EW_MULS, CJ_EW_MUL }, { CJ_EW_MAXS, CJ_EW_MAX }, { CJ_EW_MINS, CJ_EW_MIN },
+                  { CJ_EW_EQS, CJ_EW_EQ },   { CJ_EW_NES, CJ_EW_NE },   { CJ_EW_LTS, CJ_EW_LT },   { CJ_EW_LES, CJ_EW_LE },
+                  { CJ_EW_GTS, CJ_EW_GT },   { CJ_EW_GES, CJ_EW_GE },   { CJ_EW_POWS, CJ_EW_POW } };
     enum { N = 77 };
     float a[N], b[N], y[N], z[N];
     for (int r = 0; r < 300; r++) {
@@ -305,7 +349,8 @@ static void check_immediates(const level *l)
         run_op(l, CJ_F32, CJ_EW_FLOORDIV, 0, a, b, z, y, N, NULL);
         for (int i = 0; i < N; i++) { /* the quotient in f64 is exact enough away from integers */
             double q = (double)a[i] / b[i];
-            if (fabs(q) < 1e6 && fabs(q - rint(q)) > 1e-6 && b[i] != 0 && fabsf(b[i]) < 1e30f && y[i] != (float)floor(q)) FAIL("%s FLOORDIV(%a, %a) = %a", l->name, a[i], b[i], y[i]);
+            if (fabs(q) < 1e6 && fabs(q - rint(q)) > 1e-6 && b[i] != 0 && fabsf(b[i]) < 1e30f && y[i] != (float)floor(q))
+                FAIL("%s FLOORDIV(%a, %a) = %a", l->name, a[i], b[i], y[i]);
         }
     }
     static const double five[][3] = { { 7, 2, 3 }, { -7, 2, -4 }, { 7, -2, -4 }, { -7, -2, 3 }, { 1, 0.1, 9 }, { 6, 3, 2 } };
@@ -334,9 +379,11 @@ static void check_int(const level *l)
                 const __int128 q = (__int128)a / b, m = (__int128)a % b, down = m != 0 && (m < 0) != (b < 0);
                 const int64_t want[4] = { (int64_t)q, (int64_t)(q - down), (int64_t)(m + (down ? b : 0)), (int64_t)m };
                 for (int k = 0; k < 4; k++)
-                    if (fault[k] || got[k] != want[k]) FAIL("%s %s(%lld, %lld) = %lld", l->name, op_names[codes[k]], (long long)a, (long long)b, (long long)got[k]);
+                    if (fault[k] || got[k] != want[k])
+                        FAIL("%s %s(%lld, %lld) = %lld", l->name, op_names[codes[k]], (long long)a, (long long)b, (long long)got[k]);
             }
-            if (got[4] != (int64_t)((uint64_t)a * (uint64_t)b) || got[5] != (int64_t)((uint64_t)a - (uint64_t)b)) FAIL("%s i64 wrap", l->name);
+            if (got[4] != (int64_t)((uint64_t)a * (uint64_t)b) || got[5] != (int64_t)((uint64_t)a - (uint64_t)b))
+                FAIL("%s i64 wrap", l->name);
         }
 }
 
@@ -348,7 +395,8 @@ static void check_f64(const level *l)
             run_op(l, CJ_F64, cases[k].code, 0, &a, &b, &b, &y, 1, NULL);
             double want = cases[k].ref(a, b);
             if (cases[k].code == CJ_EW_REMAINDER) continue;
-            if (!(y == want || (y != y && want != want) || fabs(y - want) <= 1e-12 * (fabs(want) + fabs(b) * (op_arity[cases[k].code] > 1) + (cases[k].floor > 0))))
+            if (!(y == want || (y != y && want != want) ||
+                  fabs(y - want) <= 1e-12 * (fabs(want) + fabs(b) * (op_arity[cases[k].code] > 1) + (cases[k].floor > 0))))
                 FAIL("%s f64 %s(%.17g, %.17g) = %.17g, want %.17g", l->name, op_names[cases[k].code], a, b, y, want);
         }
 }
@@ -380,10 +428,12 @@ static void random_values(cj_dtype t, char *p, int64_t n, bool tame)
 }
 
 /* One element of the program, instruction by instruction, through the engine itself on single values. */
-static void interpret(const level *l, const cj_ew_prog *p, const cj_ew_arg *args, const int64_t *offset, const char *const *in_data, int *fault)
+static void interpret(const level *l, const cj_ew_prog *p, const cj_ew_arg *args, const int64_t *offset, const char *const *in_data,
+                      int *fault)
 {
     uint64_t reg[CJ_EW_MAX_REGS] = { 0 }, r;
-    for (int k = 0; k < p->n_in; k++) cj__convert_portable(args[k].dtype, in_data[k] + offset[k] * cj__elem_size(args[k].dtype), p->compute, &reg[k], 1);
+    for (int k = 0; k < p->n_in; k++)
+        cj__convert_portable(args[k].dtype, in_data[k] + offset[k] * cj__elem_size(args[k].dtype), p->compute, &reg[k], 1);
     for (int i = 0; i < p->n_instr; i++) {
         const cj_ew_instr *s = &p->instr[i];
         run_op(l, p->compute, (cj_ew_code)s->code, s->s, &reg[s->a], &reg[s->b], &reg[s->c], &r, 1, fault);
@@ -434,7 +484,8 @@ static void pick_layout(int nd, const int64_t *shape, bool output, int64_t *stri
     *span = n;
 }
 
-static void equal_or_fail(const level *l, const char *what, const cj_ew_prog *p, cj_dtype t, const char *got, const char *want, size_t bytes, int trial)
+static void equal_or_fail(const level *l, const char *what, const cj_ew_prog *p, cj_dtype t, const char *got, const char *want,
+                          size_t bytes, int trial)
 {
     if (memcmp(got, want, bytes) == 0) return;
     for (size_t i = 0, n = bytes / (size_t)cj__elem_size(t); i < n; i++) {
@@ -444,17 +495,16 @@ static void equal_or_fail(const level *l, const char *what, const cj_ew_prog *p,
         cj__convert_portable(t, g, CJ_F64, &x, 1);
         cj__convert_portable(t, w, CJ_F64, &y, 1);
         if ((t == CJ_F32 || t == CJ_F64 || t == CJ_BF16 || t == CJ_F16) && x != x && y != y) continue;
-        FAIL("%s program %d (%s): element %zu: got %.9g, want %.9g; compute %d, %d in, %d out, %d instr", l->name, trial, what, i, x, y, p->compute, p->n_in, p->n_out, p->n_instr);
+        FAIL("%s program %d (%s): element %zu: got %.9g, want %.9g; compute %d, %d in, %d out, %d instr", l->name, trial, what, i, x, y,
+             p->compute, p->n_in, p->n_out, p->n_instr);
         for (int k = 0; k < p->n_instr && failures < 5; k++)
-            printf("    r%d = %s r%d r%d r%d s=%g\n", p->instr[k].dst, op_names[p->instr[k].code], p->instr[k].a, p->instr[k].b, p->instr[k].c, p->instr[k].s);
+            printf("    r%d = %s r%d r%d r%d s=%g\n", p->instr[k].dst, op_names[p->instr[k].code], p->instr[k].a, p->instr[k].b,
+                   p->instr[k].c, p->instr[k].s);
         return;
     }
 }
 
-static bool usable(cj_ew_code c, cj_dtype compute)
-{
-    return compute != CJ_I64 || (op_arity[c] >= 0 && c != CJ_EW_CONST);
-}
+static bool usable(cj_ew_code c, cj_dtype compute) { return compute != CJ_I64 || (op_arity[c] >= 0 && c != CJ_EW_CONST); }
 
 static void check_program(const level *l, cj_pool *const *pools, int n_pools, int trial)
 {
@@ -466,21 +516,29 @@ static void check_program(const level *l, cj_pool *const *pools, int n_pools, in
     int ready = p.n_in; /* registers 0 … ready-1 hold a value */
     for (int i = 0; i < p.n_instr; i++) {
         cj_ew_instr *s = &p.instr[i];
-        static const uint8_t fusable[] = { CJ_EW_ADD, CJ_EW_SUB, CJ_EW_MUL, CJ_EW_ADDS, CJ_EW_MULS, CJ_EW_RELU, CJ_EW_GELU, CJ_EW_SIGMOID, CJ_EW_GELU_BWD, CJ_EW_FMA };
+        static const uint8_t fusable[] = { CJ_EW_ADD,  CJ_EW_SUB,  CJ_EW_MUL,     CJ_EW_ADDS,     CJ_EW_MULS,
+                                           CJ_EW_RELU, CJ_EW_GELU, CJ_EW_SIGMOID, CJ_EW_GELU_BWD, CJ_EW_FMA };
         do s->code = (uint8_t)(chains ? fusable[below(10)] : below(CJ_EW_CODES));
         while (!usable((cj_ew_code)s->code, p.compute));
         s->a = (uint8_t)below(ready);
         s->b = (uint8_t)below(ready);
         s->c = (uint8_t)below(ready);
         s->s = below(2) ? (double)(below(9) - 3) : (double)rng() * 0x1p-62 - 2;
-        s->dst = (uint8_t)(ready < p.n_regs && (ready == p.n_in || below(2)) ? ready++ : ready > p.n_in ? p.n_in + below(ready - p.n_in) : 0);
+        s->dst = (uint8_t)(ready < p.n_regs && (ready == p.n_in || below(2)) ? ready++
+                           : ready > p.n_in                                  ? p.n_in + below(ready - p.n_in)
+                                                                             : 0);
     }
     for (int o = 0; o < p.n_out; o++) p.out[o] = (uint8_t)below(ready);
 
     int64_t shape[CJ_MAX_DIMS];
     int nd = below(5);
     const bool large = trial % 40 == 7;
-    for (int d = 0; d < nd; d++) shape[d] = below(10) == 0 ? 1 : large && nd <= 2 ? 100 + below(300) : nd <= 1 ? 1 + below(3000) : nd == 2 ? 1 + below(70) : 1 + below(13);
+    for (int d = 0; d < nd; d++)
+        shape[d] = below(10) == 0     ? 1
+                   : large && nd <= 2 ? 100 + below(300)
+                   : nd <= 1          ? 1 + below(3000)
+                   : nd == 2          ? 1 + below(70)
+                                      : 1 + below(13);
     if (below(60) == 0 && nd) shape[below(nd)] = 0;
     if (below(4) == 0 && nd >= 2) shape[nd - 1] = 1 + below(12);
     int64_t numel = 1;
@@ -504,7 +562,8 @@ static void check_program(const level *l, cj_pool *const *pools, int n_pools, in
         }
         const size_t elem = (size_t)cj__elem_size(args[k].dtype);
         t[k].bytes = (size_t)span * elem + 2 * GUARD;
-        if (posix_memalign((void **)&t[k].memory, 64, t[k].bytes + 64) || posix_memalign((void **)&t[k].before, 64, t[k].bytes + 64)) exit(2);
+        if (posix_memalign((void **)&t[k].memory, 64, t[k].bytes + 64) || posix_memalign((void **)&t[k].before, 64, t[k].bytes + 64))
+            exit(2);
         memset(t[k].memory, 0x5a, t[k].bytes);
         t[k].data = t[k].memory + GUARD;
         random_values(args[k].dtype, t[k].data, span, below(3) > 0);
@@ -538,7 +597,8 @@ static void check_program(const level *l, cj_pool *const *pools, int n_pools, in
             if (same_as[k] < 0) memcpy(t[k].memory, t[k].before, t[k].bytes);
         l->run(pools[q], &p, args, nd, shape, &fault);
         for (int k = 0; k < n_args; k++)
-            if (same_as[k] < 0) equal_or_fail(l, in_place ? "in place" : "strided", &p, args[k].dtype, t[k].memory, want[k], t[k].bytes, trial);
+            if (same_as[k] < 0)
+                equal_or_fail(l, in_place ? "in place" : "strided", &p, args[k].dtype, t[k].memory, want[k], t[k].bytes, trial);
         if (fault != want_fault && numel > 0) FAIL("%s program %d: fault %d, want %d", l->name, trial, fault, want_fault);
     }
     for (int k = 0; k < n_args; k++)
@@ -558,7 +618,9 @@ static void check_span(const level *l)
     p.instr[1] = (cj_ew_instr){ .code = CJ_EW_GELU, .dst = 4, .a = 4 };
     p.instr[2] = (cj_ew_instr){ .code = CJ_EW_MUL, .dst = 5, .a = 4, .b = 3 };
     p.instr[3] = (cj_ew_instr){ .code = CJ_EW_ADD, .dst = 5, .a = 5, .b = 0 };
-    cj_ew_arg args[5] = { { x, CJ_F32, { 1 } }, { b, CJ_F32, { 1 } }, { &one, CJ_F32, { 0 } }, { h, CJ_BF16, { 1 } }, { y, CJ_F32, { 1 } } };
+    cj_ew_arg args[5] = {
+        { x, CJ_F32, { 1 } }, { b, CJ_F32, { 1 } }, { &one, CJ_F32, { 0 } }, { h, CJ_BF16, { 1 } }, { y, CJ_F32, { 1 } }
+    };
     int64_t n = N;
     l->run(NULL, &p, args, 1, &n, NULL);
     args[4].data = z;
@@ -616,11 +678,16 @@ static void check_exact(const level *levels, int n)
             for (int q = 0; q < n; q++) {
                 for (int i = 0; i < 16; i += levels[q].isa->lanes) levels[q].isa->exact[f](in + i, y[q] + i);
                 for (int i = 0; i < 16; i++)
-                    if (!same_f32(y[q][i], y[0][i])) FAIL("%s(%a): %s gives %a, %s %a", names[f], in[i], levels[q].name, y[q][i], levels[0].name, y[0][i]);
+                    if (!same_f32(y[q][i], y[0][i]))
+                        FAIL("%s(%a): %s gives %a, %s %a", names[f], in[i], levels[q].name, y[q][i], levels[0].name, y[0][i]);
             }
             for (int i = 0; i < 16; i++) {
                 const double a = in[i], turn = 6.283185307179586476925;
-                double want = f == 0 ? log(a) : f == 1 ? exp(a) : f == 2 ? sin(turn * a) : f == 3 ? cos(turn * a) : (double)fmaf(in[i], in[i], 0.1f);
+                double want = f == 0   ? log(a)
+                              : f == 1 ? exp(a)
+                              : f == 2 ? sin(turn * a)
+                              : f == 3 ? cos(turn * a)
+                                       : (double)fmaf(in[i], in[i], 0.1f);
                 if (f == 2 || f == 3) want = fabs(want) < 1e-15 ? 0 : want;
                 if (same_f32((float)want, y[0][i]) || (want == 0 && y[0][i] == 0) || fabs(want) > 3.4e38) continue;
                 double err = fabs(y[0][i] - want) / ulp_of(want);
@@ -645,7 +712,11 @@ static void check_conversions(const level *l)
             for (int i = 0; i < 16; i += l->isa->lanes) (type ? l->isa->f16_load : l->isa->bf16_load)(h + i, f + i);
             for (int i = 0; i < 16; i++) {
                 uint32_t e = type ? h[i] >> 10 & 31 : 0, m = h[i] & 0x3ff, bits = (uint32_t)h[i] << 16;
-                if (type) g[i] = (float)((h[i] & 0x8000 ? -1 : 1) * (e == 0 ? ldexp(m, -24) : e < 31 ? ldexp(m + 1024, (int)e - 25) : m ? NAN : INFINITY));
+                if (type)
+                    g[i] = (float)((h[i] & 0x8000 ? -1 : 1) * (e == 0   ? ldexp(m, -24)
+                                                               : e < 31 ? ldexp(m + 1024, (int)e - 25)
+                                                               : m      ? NAN
+                                                                        : INFINITY));
                 else memcpy(&g[i], &bits, 4);
                 if (!same_f32(f[i], g[i])) FAIL("%s load of %s %04x: %a, want %a", l->name, type ? "f16" : "bf16", h[i], f[i], g[i]);
             }
@@ -667,7 +738,8 @@ static void check_conversions(const level *l)
                     cj__convert_portable(CJ_F32, &x[i], t, &z, 1);
                     float back;
                     cj__convert_portable(t, &y[i], CJ_F32, &back, 1);
-                    if (x[i] != x[i] ? back == back : y[i] != z) FAIL("%s store of %a as %s: %04x, want %04x", l->name, x[i], type ? "f16" : "bf16", y[i], z);
+                    if (x[i] != x[i] ? back == back : y[i] != z)
+                        FAIL("%s store of %a as %s: %04x, want %04x", l->name, x[i], type ? "f16" : "bf16", y[i], z);
                     /* nearest: not farther than either neighbour (bf16 and f16 both) */
                     if (x[i] == x[i] && fabsf(back) < INFINITY) {
                         for (int d = -1; d <= 1; d += 2) {
@@ -675,7 +747,8 @@ static void check_conversions(const level *l)
                             float other;
                             cj__convert_portable(t, &w, CJ_F32, &other, 1);
                             double here = fabs((double)back - x[i]), there = fabs((double)other - x[i]);
-                            if (there < here || (there == here && here > 0 && (y[i] & 1))) FAIL("%s %a as %s is not nearest even", l->name, x[i], type ? "f16" : "bf16");
+                            if (there < here || (there == here && here > 0 && (y[i] & 1)))
+                                FAIL("%s %a as %s is not nearest even", l->name, x[i], type ? "f16" : "bf16");
                         }
                     }
                 }
@@ -693,7 +766,8 @@ int main(int argc, char **argv)
     level levels[4];
     int n = 0;
 #if defined CJ_HAVE_AVX512
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) levels[n++] = (level){ "avx512", cj__ew_run_avx512, cj__ew_span_avx512, &test_isa_of_avx512 };
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
+        levels[n++] = (level){ "avx512", cj__ew_run_avx512, cj__ew_span_avx512, &test_isa_of_avx512 };
 #endif
 #if defined CJ_HAVE_AVX2
     if (__builtin_cpu_supports("avx2")) levels[n++] = (level){ "avx2", cj__ew_run_avx2, cj__ew_span_avx2, &test_isa_of_avx2 };

@@ -13,16 +13,18 @@
 #include "kernels/cpu/gemm.h"
 
 enum { F32, F64, BF16, F16, DTYPES };
-static const char *const dtype_names[] = {"f32", "f64", "bf16", "f16"};
+static const char *const dtype_names[] = { "f32", "f64", "bf16", "f16" };
 
-#define DECLARE(isa)                                                                                                                                 \
-    cj_gemm_fn cj__gemm_f32_##isa, cj__gemm_f64_##isa, cj__gemm_bf16_##isa, cj__gemm_f16_##isa;                                                      \
-    cj_gemm_workspace_fn cj__gemm_workspace_f32_##isa, cj__gemm_workspace_f64_##isa, cj__gemm_workspace_bf16_##isa, cj__gemm_workspace_f16_##isa;
-#define LEVEL(isa)                                                                                                                                   \
-    {                                                                                                                                                \
-        #isa, {cj__gemm_f32_##isa, cj__gemm_f64_##isa, cj__gemm_bf16_##isa, cj__gemm_f16_##isa}, {                                                   \
-            cj__gemm_workspace_f32_##isa, cj__gemm_workspace_f64_##isa, cj__gemm_workspace_bf16_##isa, cj__gemm_workspace_f16_##isa                  \
-        }                                                                                                                                            \
+#define DECLARE(isa)                                                                                                                       \
+    cj_gemm_fn cj__gemm_f32_##isa, cj__gemm_f64_##isa, cj__gemm_bf16_##isa, cj__gemm_f16_##isa;                                            \
+    cj_gemm_workspace_fn cj__gemm_workspace_f32_##isa, cj__gemm_workspace_f64_##isa, cj__gemm_workspace_bf16_##isa,                        \
+        cj__gemm_workspace_f16_##isa;
+#define LEVEL(isa)                                                                                                                         \
+    {                                                                                                                                      \
+#isa, { cj__gemm_f32_##isa, cj__gemm_f64_##isa, cj__gemm_bf16_##isa, cj__gemm_f16_##isa },                                         \
+        {                                                                                                                                  \
+            cj__gemm_workspace_f32_##isa, cj__gemm_workspace_f64_##isa, cj__gemm_workspace_bf16_##isa, cj__gemm_workspace_f16_##isa        \
+        }                                                                                                                                  \
     }
 
 DECLARE(portable)
@@ -49,7 +51,8 @@ static const level levels[] = {
 #endif
 };
 
-static int machine_has(const char *name) {
+static int machine_has(const char *name)
+{
 #if defined __x86_64__
     if (strcmp(name, "avx2") == 0) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     if (strcmp(name, "avx512") == 0) {
@@ -63,7 +66,8 @@ static int machine_has(const char *name) {
 
 /* Random numbers (xorshift64*), so that a seed means the same everywhere. */
 static uint64_t state;
-static uint64_t next_random(void) {
+static uint64_t next_random(void)
+{
     state ^= state >> 12, state ^= state << 25, state ^= state >> 27;
     return state * 0x2545F4914F6CDD1DULL;
 }
@@ -73,7 +77,8 @@ static double uniform(void) { return (double)(next_random() >> 40) / (double)(1 
 /* Reference conversions, written apart from the library's: by rounding the value, not the bits. */
 static size_t size_of(int dtype) { return dtype == F64 ? 8 : dtype == F32 ? 4 : 2; }
 
-static double round_to(double x, int bits, int min_exponent, double max) {
+static double round_to(double x, int bits, int min_exponent, double max)
+{
     if (isnan(x) || isinf(x) || x == 0) return x;
     int e;
     (void)frexp(x, &e);
@@ -82,7 +87,8 @@ static double round_to(double x, int bits, int min_exponent, double max) {
     return fabs(y) > max ? copysign(INFINITY, y) : y;
 }
 
-static double get(const void *p, int64_t i, int dtype) {
+static double get(const void *p, int64_t i, int dtype)
+{
     if (dtype == F64) return ((const double *)p)[i];
     if (dtype == F32) return ((const float *)p)[i];
     const uint16_t h = ((const uint16_t *)p)[i];
@@ -98,7 +104,8 @@ static double get(const void *p, int64_t i, int dtype) {
     return exponent ? sign * ldexp(1024 + fraction, exponent - 25) : sign * ldexp(fraction, -24);
 }
 
-static void set(void *p, int64_t i, double x, int dtype) {
+static void set(void *p, int64_t i, double x, int dtype)
+{
     if (dtype == F64) ((double *)p)[i] = x;
     else if (dtype == F32) ((float *)p)[i] = (float)x;
     else if (dtype == BF16) {
@@ -129,8 +136,9 @@ typedef struct matrix {
     int64_t row, col, batch;
 } matrix;
 
-static matrix random_matrix(int64_t rows, int64_t cols, int64_t items, int dtype, int special) {
-    matrix x = {0};
+static matrix random_matrix(int64_t rows, int64_t cols, int64_t items, int dtype, int special)
+{
+    matrix x = { 0 };
     const int64_t pad = below(3) == 0 ? below(9) : 0;
     switch (below(8)) {
     case 0:
@@ -139,12 +147,14 @@ static matrix random_matrix(int64_t rows, int64_t cols, int64_t items, int dtype
     case 3:
     case 4:
     case 5: x.row = 1, x.col = rows + pad, x.batch = cols * (rows + pad); break;
-    case 6: x.row = below(2) ? 0 : cols * 2, x.col = x.row ? (below(2) ? -2 : 2) : below(3) - 1, x.batch = below(2) * rows * (cols * 2 + 1); break;
+    case 6:
+        x.row = below(2) ? 0 : cols * 2, x.col = x.row ? (below(2) ? -2 : 2) : below(3) - 1, x.batch = below(2) * rows * (cols * 2 + 1);
+        break;
     default: x.row = -(cols + pad), x.col = below(2) ? 1 : -1, x.batch = below(2) ? 0 : -rows * (cols + pad); break;
     }
     if (below(4) == 0) x.batch = 0;
     int64_t low = 0, high = 0;
-    const int64_t reach[3] = {x.row * (rows > 0 ? rows - 1 : 0), x.col * (cols > 0 ? cols - 1 : 0), x.batch * (items - 1)};
+    const int64_t reach[3] = { x.row * (rows > 0 ? rows - 1 : 0), x.col * (cols > 0 ? cols - 1 : 0), x.batch * (items - 1) };
     for (int d = 0; d < 3; d++) *(reach[d] < 0 ? &low : &high) += reach[d];
     const int64_t count = rows > 0 && cols > 0 ? high - low + 1 : 0;
     x.block = malloc((size_t)(count ? count : 1) * size_of(dtype));
@@ -165,28 +175,31 @@ typedef struct visit {
     int dtype;
 } visit;
 
-static void negate(void *arg, int64_t b, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
+static void negate(void *arg, int64_t b, int64_t i0, int64_t i1, int64_t j0, int64_t j1)
+{
     const visit *v = arg;
     const cj_gemm *g = v->g;
     for (int64_t i = i0; i < i1; i++)
-    for (int64_t j = j0; j < j1; j++) {
-        const int64_t at = b * g->c_batch + i * g->c_row + j;
-        v->seen[(b * g->m + i) * g->n + j]++;
-        if (v->dtype == F64) ((double *)g->c)[at] *= -1;
-        else if (v->dtype == F32) ((float *)g->c)[at] *= -1;
-        else ((uint16_t *)g->c)[at] ^= 0x8000;
-    }
+        for (int64_t j = j0; j < j1; j++) {
+            const int64_t at = b * g->c_batch + i * g->c_row + j;
+            v->seen[(b * g->m + i) * g->n + j]++;
+            if (v->dtype == F64) ((double *)g->c)[at] *= -1;
+            else if (v->dtype == F32) ((float *)g->c)[at] *= -1;
+            else ((uint16_t *)g->c)[at] ^= 0x8000;
+        }
 }
 
 enum { GUARD = 256 };
 
-static int guards_hold(const unsigned char *p, size_t bytes) {
+static int guards_hold(const unsigned char *p, size_t bytes)
+{
     for (size_t i = 0; i < GUARD; i++)
         if (p[i] != 0xA5 || p[GUARD + bytes + i] != 0xA5) return 0;
     return 1;
 }
 
-static unsigned char *guarded(size_t bytes, unsigned char **inside) {
+static unsigned char *guarded(size_t bytes, unsigned char **inside)
+{
     const size_t total = (bytes + 2 * GUARD + 63) / 64 * 64;
     unsigned char *p = aligned_alloc(64, total);
     if (!p) abort();
@@ -195,16 +208,19 @@ static unsigned char *guarded(size_t bytes, unsigned char **inside) {
     return p;
 }
 
-static int fail(const cj_gemm *g, const char *isa, int dtype, const char *what, int64_t at) {
-    printf("FAIL %s %s: %s at %lld: m=%lld n=%lld k=%lld batch=%lld a(%lld,%lld,%lld) b(%lld,%lld,%lld) c(%lld,%lld) acc=%d bias=%d act=%d tail=%d\n", isa,
-           dtype_names[dtype], what, (long long)at, (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch, (long long)g->a_row,
-           (long long)g->a_col, (long long)g->a_batch, (long long)g->b_row, (long long)g->b_col, (long long)g->b_batch, (long long)g->c_row,
-           (long long)g->c_batch, g->accumulate, g->bias != NULL, (int)g->act, g->tail != NULL);
+static int fail(const cj_gemm *g, const char *isa, int dtype, const char *what, int64_t at)
+{
+    printf("FAIL %s %s: %s at %lld: m=%lld n=%lld k=%lld batch=%lld a(%lld,%lld,%lld) b(%lld,%lld,%lld) c(%lld,%lld) acc=%d bias=%d act=%d "
+           "tail=%d\n",
+           isa, dtype_names[dtype], what, (long long)at, (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch,
+           (long long)g->a_row, (long long)g->a_col, (long long)g->a_batch, (long long)g->b_row, (long long)g->b_col, (long long)g->b_batch,
+           (long long)g->c_row, (long long)g->c_batch, g->accumulate, g->bias != NULL, (int)g->act, g->tail != NULL);
     return 1;
 }
 
 /* Runs one product on one level; writes the C that it leaves to `out` (the bytes between the guards). */
-static int run_level(const level *l, cj_gemm g, int dtype, cj_pool *pool, const void *c0, size_t c_bytes, unsigned char *out) {
+static int run_level(const level *l, cj_gemm g, int dtype, cj_pool *pool, const void *c0, size_t c_bytes, unsigned char *out)
+{
     int failures = 0;
     unsigned char *c, *work = NULL;
     unsigned char *c_block = guarded(c_bytes, &c);
@@ -212,7 +228,7 @@ static int run_level(const level *l, cj_gemm g, int dtype, cj_pool *pool, const 
     const size_t bytes = l->workspace[dtype](&g, cj__pool_threads(pool));
     unsigned char *work_block = bytes ? guarded(bytes, &work) : NULL;
     const size_t elements = (size_t)(g.batch * g.m * g.n);
-    visit v = {&g, calloc(elements + 1, 1), dtype};
+    visit v = { &g, calloc(elements + 1, 1), dtype };
     g.c = c;
     if (g.tail) g.tail_arg = &v;
     l->run[dtype](pool, &g, work);
@@ -232,7 +248,8 @@ static int run_level(const level *l, cj_gemm g, int dtype, cj_pool *pool, const 
 }
 
 /* The exact sum, and a bound for the error of any order of summation in `eps` arithmetic. */
-static int compare(const level *l, const cj_gemm *g, int dtype, const void *c0, const void *got) {
+static int compare(const level *l, const cj_gemm *g, int dtype, const void *c0, const void *got)
+{
     if (g->n == 0) return 0; /* C has no elements, so there is nothing to read either */
     const double eps = dtype == F64 ? 0x1p-52 : 0x1p-23, last = dtype == BF16 ? 0x1p-8 : dtype == F16 ? 0x1p-11 : 0;
     for (int64_t b = 0; b < g->batch; b++) {
@@ -241,7 +258,8 @@ static int compare(const level *l, const cj_gemm *g, int dtype, const void *c0, 
                 const int64_t at = b * g->c_batch + i * g->c_row + j;
                 if (j >= g->n) {
                     if (b == g->batch - 1 && i == g->m - 1) break; /* beyond the last row there is nothing */
-                    if (memcmp((const char *)c0 + at * (int64_t)size_of(dtype), (const char *)got + at * (int64_t)size_of(dtype), size_of(dtype)) != 0)
+                    if (memcmp((const char *)c0 + at * (int64_t)size_of(dtype), (const char *)got + at * (int64_t)size_of(dtype),
+                               size_of(dtype)) != 0)
                         return fail(g, l->name, dtype, "touched the gap after a row", at);
                     continue;
                 }
@@ -268,7 +286,8 @@ static int compare(const level *l, const cj_gemm *g, int dtype, const void *c0, 
     return 0;
 }
 
-static int64_t random_size(int64_t big) {
+static int64_t random_size(int64_t big)
+{
     switch (below(6)) {
     case 0: return below(4);
     case 1: return 1 + below(20);
@@ -279,8 +298,9 @@ static int64_t random_size(int64_t big) {
     }
 }
 
-static int one_case(cj_pool *two) {
-    cj_gemm g = {.batch = below(4) == 0 ? 1 + below(5) : 1};
+static int one_case(cj_pool *two)
+{
+    cj_gemm g = { .batch = below(4) == 0 ? 1 + below(5) : 1 };
     do g.m = random_size(700), g.n = random_size(700), g.k = random_size(1200);
     while ((double)g.m * (double)g.n * (double)g.k * (double)g.batch > 3e6);
     const int special = below(8) == 0, dtype = below(3) == 0 ? (int)below(DTYPES) : F32;
@@ -315,7 +335,8 @@ static int one_case(cj_pool *two) {
     return failures;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 20261115;
     const int cases = argc > 2 ? atoi(argv[2]) : 600;
     printf("seed %llu, %d cases\n", (unsigned long long)seed, cases);

@@ -19,15 +19,15 @@ static cj_pool *two;
 static int failures;
 static uint64_t state;
 
-#define CHECK(ok, ...)                                                                                                                    \
-    do {                                                                                                                                  \
-        if (!(ok)) {                                                                                                                     \
-            if (failures++ < 20) {                                                                                                       \
-                printf("%s, %s:%d: ", K->name, __func__, __LINE__);                                                                      \
-                printf(__VA_ARGS__);                                                                                                     \
-                printf("\n");                                                                                                            \
-            }                                                                                                                             \
-        }                                                                                                                                 \
+#define CHECK(ok, ...)                                                                                                                     \
+    do {                                                                                                                                   \
+        if (!(ok)) {                                                                                                                       \
+            if (failures++ < 20) {                                                                                                         \
+                printf("%s, %s:%d: ", K->name, __func__, __LINE__);                                                                        \
+                printf(__VA_ARGS__);                                                                                                       \
+                printf("\n");                                                                                                              \
+            }                                                                                                                              \
+        }                                                                                                                                  \
     } while (0)
 
 /* ---- helpers ---------------------------------------------------------------------------------------------------------------------------- */
@@ -96,7 +96,10 @@ static uint16_t nearest16(cj_dtype t, double x)
     return sign | (dd < du ? lo : du < dd ? hi : lo & 1 ? hi : lo);
 }
 
-static int64_t saturate(double x, double lo, double hi, int64_t ilo, int64_t ihi) { return x != x ? 0 : x <= lo ? ilo : x >= hi ? ihi : (int64_t)x; }
+static int64_t saturate(double x, double lo, double hi, int64_t ilo, int64_t ihi)
+{
+    return x != x ? 0 : x <= lo ? ilo : x >= hi ? ihi : (int64_t)x;
+}
 
 /* Element i of y from element k of x. */
 static void put_converted(cj_dtype xt, const void *x, int64_t k, cj_dtype yt, void *y, int64_t i)
@@ -110,8 +113,10 @@ static void put_converted(cj_dtype xt, const void *x, int64_t k, cj_dtype yt, vo
     case CJ_F16: ((uint16_t *)y)[i] = nearest16(yt, is_float(xt) ? v : (double)(float)n); break;
     case CJ_I64: ((int64_t *)y)[i] = is_float(xt) ? saturate(v, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX) : n; break;
     case CJ_I32:
-        ((int32_t *)y)[i] = (int32_t)(is_float(xt) ? saturate(v, -0x1p31, 0x1p31 - 1, INT32_MIN, INT32_MAX)
-                                                   : n < INT32_MIN ? INT32_MIN : n > INT32_MAX ? INT32_MAX : n);
+        ((int32_t *)y)[i] = (int32_t)(is_float(xt)    ? saturate(v, -0x1p31, 0x1p31 - 1, INT32_MIN, INT32_MAX)
+                                      : n < INT32_MIN ? INT32_MIN
+                                      : n > INT32_MAX ? INT32_MAX
+                                                      : n);
         break;
     case CJ_U8: ((uint8_t *)y)[i] = (uint8_t)(is_float(xt) ? saturate(v, 0, 255, 0, 255) : n < 0 ? 0 : n > 255 ? 255 : n); break;
     default: ((uint8_t *)y)[i] = v != 0; break;
@@ -156,7 +161,8 @@ static void fill_random(buffer *b, cj_dtype t, int64_t n, double scale, bool spe
     for (int64_t i = 0; i < n; i++) {
         double v = gauss() * scale;
         if (special && rnd() % 8 == 0) {
-            static const double s[] = { 0.0, -0.0, NAN, INFINITY, -INFINITY, 1e300, -1e300, 65519.999, 65520, 2147483647.5, -2147483649.0, 9.3e18, -9.3e18, 255.5, 256, -1, 6e-8, 1e-40, 0.5 };
+            static const double s[] = { 0.0,           -0.0,   NAN,     INFINITY, -INFINITY, 1e300, -1e300, 65519.999, 65520, 2147483647.5,
+                                        -2147483649.0, 9.3e18, -9.3e18, 255.5,    256,       -1,    6e-8,   1e-40,     0.5 };
             v = s[rnd() % (sizeof s / sizeof *s)];
         }
         if (t == CJ_I64 && special && rnd() % 4 == 0) ((int64_t *)b->p)[i] = (int64_t)rnd() >> rnd() % 64;
@@ -210,7 +216,8 @@ static void test_copy_once(int64_t limit)
         for (int k = 0; k < ndim; k++) px += at[k] * xs[k], py += at[k] * ys[k];
         put_converted(xt, x0, px, yt, z0, py);
         if (!same(yt, y0, z0, py)) {
-            CHECK(false, "copy %s to %s: %.17g gives %.17g, not %.17g", name_of[xt], name_of[yt], get(xt, x0, px), get(yt, y0, py), get(yt, z0, py));
+            CHECK(false, "copy %s to %s: %.17g gives %.17g, not %.17g", name_of[xt], name_of[yt], get(xt, x0, px), get(yt, y0, py),
+                  get(yt, z0, py));
             break;
         }
         memcpy(y0 + py * size_of[yt], z0 + py * size_of[yt], (size_t)size_of[yt]); /* NaN payloads may differ */
@@ -240,11 +247,13 @@ static void test_fill(void)
 
 static void test_index_once(int64_t limit)
 {
-    const int64_t outer = between(1, rnd() % 2 ? 3 : 20), inner = rnd() % 3 ? between(1, 20) : between(1, 300), len = between(1, rnd() % 2 ? 6 : 200);
+    const int64_t outer = between(1, rnd() % 2 ? 3 : 20), inner = rnd() % 3 ? between(1, 20) : between(1, 300),
+                  len = between(1, rnd() % 2 ? 6 : 200);
     int64_t n = between(0, limit / (outer * inner) + 1);
     const cj_dtype t = (cj_dtype)between(1, CJ_DTYPES - 2);
     const int e = size_of[t];
-    buffer x = make(outer * len * inner, t), index = make(outer * n * inner, CJ_I64), y = make(outer * n * inner, t), g = make(outer * n * inner, t);
+    buffer x = make(outer * len * inner, t), index = make(outer * n * inner, CJ_I64), y = make(outer * n * inner, t),
+           g = make(outer * n * inner, t);
     int64_t *ix = index.p;
     fill_random(&x, t, outer * len * inner, 3, false);
     fill_random(&g, t, outer * n * inner, 3, false);
@@ -355,7 +364,9 @@ static void test_reduce_once(int64_t limit)
                 any |= v != 0;
                 all &= v != 0;
             }
-            if (arg) CHECK(((int64_t *)y.p)[k] == at, "arg of %s [%ld %ld %ld]: %ld, not %ld", name_of[t], d[0], d[1], d[2], ((int64_t *)y.p)[k], at);
+            if (arg)
+                CHECK(((int64_t *)y.p)[k] == at, "arg of %s [%ld %ld %ld]: %ld, not %ld", name_of[t], d[0], d[1], d[2], ((int64_t *)y.p)[k],
+                      at);
             else if (truth) CHECK(((uint8_t *)y.p)[k] == (code == CJ_RED_ANY ? any : all), "any/all of %s", name_of[t]);
             else if (extremum) {
                 const double v = get(yt, y.p, k);
@@ -366,11 +377,14 @@ static void test_reduce_once(int64_t limit)
                 CHECK(((uint64_t)get_int(yt, y.p, k) & mask) == (u & mask), "sum/prod of %s", name_of[t]);
             } else {
                 const double v = get(yt, y.p, k), got = f * scale;
-                const double tolerance = code == CJ_RED_SUM ? size * scale * (t == CJ_F64 ? 4 * eps_of[CJ_F64] : 2 * eps_of[CJ_F32]) + fabs(got) * eps_of[t] + (t == CJ_F16 ? 0x1p-24 : 0)
-                                                            : fabs(f) * eps_of[t] * 2 + fabs(f) * (double)d[1] * eps_of[CJ_F64] + (t == CJ_F16 ? 0x1p-24 : 1e-38);
+                const double tolerance = code == CJ_RED_SUM ? size * scale * (t == CJ_F64 ? 4 * eps_of[CJ_F64] : 2 * eps_of[CJ_F32]) +
+                                                                  fabs(got) * eps_of[t] + (t == CJ_F16 ? 0x1p-24 : 0)
+                                                            : fabs(f) * eps_of[t] * 2 + fabs(f) * (double)d[1] * eps_of[CJ_F64] +
+                                                                  (t == CJ_F16 ? 0x1p-24 : 1e-38);
                 const bool over = fabs(got) > (t == CJ_F16 ? 65504 : t == CJ_F64 ? DBL_MAX : FLT_MAX);
-                CHECK(over || (v != v && got != got) || fabs(v - got) <= tolerance || v == got, "sum/prod of %s [%ld %ld %ld] strides %ld %ld %ld: %.9g, not %.9g",
-                      name_of[t], d[0], d[1], d[2], s[0], s[1], s[2], v, got);
+                CHECK(over || (v != v && got != got) || fabs(v - got) <= tolerance || v == got,
+                      "sum/prod of %s [%ld %ld %ld] strides %ld %ld %ld: %.9g, not %.9g", name_of[t], d[0], d[1], d[2], s[0], s[1], s[2], v,
+                      got);
             }
         }
     done(&x), done(&y), done(&z);
@@ -381,7 +395,8 @@ static void test_reduce_once(int64_t limit)
 static void close_to(const char *what, cj_dtype t, const buffer *y, int64_t i, double want, double scale)
 {
     const double v = get(t, y->p, i), unit_error = t == CJ_F64 ? 1e-14 : 1.2e-6;
-    CHECK((v != v && want != want) || v == want || fabs(v - want) <= (unit_error + eps_of[t]) * (fabs(want) + scale) + (t == CJ_F16 ? 0x1p-24 : 1e-38),
+    CHECK((v != v && want != want) || v == want ||
+              fabs(v - want) <= (unit_error + eps_of[t]) * (fabs(want) + scale) + (t == CJ_F16 ? 0x1p-24 : 1e-38),
           "%s of %s: %.9g, not %.9g", what, name_of[t], v, want);
 }
 
@@ -397,7 +412,8 @@ static void test_softmax_once(int64_t limit)
 {
     static const cj_dtype types[] = { CJ_F32, CJ_F64, CJ_BF16, CJ_F16 };
     const cj_dtype t = types[rnd() % 4];
-    const int64_t n = rnd() % 3 ? between(1, 40) : between(1, limit), rows = between(0, limit / n < 200 ? limit / n : 200), stride = n + (rnd() % 2 ? between(0, 5) : 0);
+    const int64_t n = rnd() % 3 ? between(1, 40) : between(1, limit), rows = between(0, limit / n < 200 ? limit / n : 200),
+                  stride = n + (rnd() % 2 ? between(0, 5) : 0);
     const bool log_form = rnd() % 2;
     buffer x = make(rows * stride, t), y = make(rows * n, t), z = make(rows * n, t), dy = make(rows * n, t), dx = make(rows * n, t);
     fill_random(&x, t, rows * stride, 3, false);
@@ -416,8 +432,13 @@ static void test_softmax_once(int64_t limit)
         const double lse = nan_row ? NAN : lse_of(t, x.p, r * stride, n);
         for (int64_t i = 0; i < n; i++) {
             const double d = get(t, x.p, r * stride + i) - lse;
-            if (lse != lse || isinf(lse)) CHECK(isnan(get(t, y.p, r * n + i)), "softmax of a row of -inf or with NaN: %g", get(t, y.p, r * n + i));
-            else close_to(log_form ? "log_softmax" : "softmax", t, &y, r * n + i, log_form ? d : exp(d), log_form ? 1 : d > -700 ? exp(d) * fabs(d) / 8 : 0);
+            if (lse != lse || isinf(lse))
+                CHECK(isnan(get(t, y.p, r * n + i)), "softmax of a row of -inf or with NaN: %g", get(t, y.p, r * n + i));
+            else
+                close_to(log_form ? "log_softmax" : "softmax", t, &y, r * n + i, log_form ? d : exp(d),
+                         log_form   ? 1
+                         : d > -700 ? exp(d) * fabs(d) / 8
+                                    : 0);
         }
     }
     /* gradients from an ordinary y */
@@ -434,7 +455,8 @@ static void test_softmax_once(int64_t limit)
         }
         for (int64_t i = 0; i < n; i++) {
             const double u = get(t, y.p, r * n + i), g = get(t, dy.p, r * n + i);
-            close_to("softmax_bwd", t, &dx, r * n + i, log_form ? g - exp(u) * s : u * (g - s), log_form ? fabs(g) + exp(u) * size : u * (fabs(g) + size));
+            close_to("softmax_bwd", t, &dx, r * n + i, log_form ? g - exp(u) * s : u * (g - s),
+                     log_form ? fabs(g) + exp(u) * size : u * (fabs(g) + size));
         }
     }
     done(&x), done(&y), done(&z), done(&dy), done(&dx);
@@ -444,11 +466,12 @@ static void test_cross_entropy_once(int64_t limit)
 {
     static const cj_dtype types[] = { CJ_F32, CJ_F64, CJ_BF16, CJ_F16 };
     const cj_dtype t = types[rnd() % 4], st = t == CJ_F64 ? CJ_F64 : CJ_F32;
-    const int64_t n = rnd() % 3 ? between(1, 40) : between(1, limit), rows = between(1, limit / n < 200 ? limit / n + 1 : 200), stride = n + (rnd() % 2 ? 3 : 0);
+    const int64_t n = rnd() % 3 ? between(1, 40) : between(1, limit), rows = between(1, limit / n < 200 ? limit / n + 1 : 200),
+                  stride = n + (rnd() % 2 ? 3 : 0);
     const double smooth = rnd() % 2 ? 0 : 0.1;
     const int64_t ignore = rnd() % 2 ? -100 : 0, s_g = rnd() % 2;
-    buffer x = make(rows * stride, t), target = make(rows, CJ_I64), loss = make(rows, t), lse = make(rows, st), dx = make(rows * n, t), dz = make(rows * n, t),
-           g = make(rows, t);
+    buffer x = make(rows * stride, t), target = make(rows, CJ_I64), loss = make(rows, t), lse = make(rows, st), dx = make(rows * n, t),
+           dz = make(rows * n, t), g = make(rows, t);
     int64_t *c = target.p;
     fill_random(&x, t, rows * stride, rnd() % 2 ? 3 : 100, false);
     fill_random(&g, t, rows, 1, false);
@@ -458,17 +481,21 @@ static void test_cross_entropy_once(int64_t limit)
     for (int64_t r = 0; r < rows; r++) /* a target that is not masked, so that rows stay finite */
         if (c[r] >= 0) put(t, x.p, r * stride + c[r], 1.5);
     K->cross_entropy(two, t, x.p, rows, n, stride, c, ignore, smooth, loss.p, lse.p);
-    for (int k = 0; k < 2; k++) K->cross_entropy_bwd(k ? two : NULL, t, x.p, rows, n, stride, c, ignore, smooth, lse.p, g.p, s_g, k ? dz.p : dx.p);
+    for (int k = 0; k < 2; k++)
+        K->cross_entropy_bwd(k ? two : NULL, t, x.p, rows, n, stride, c, ignore, smooth, lse.p, g.p, s_g, k ? dz.p : dx.p);
     equal_bits(&dx, &dz);
     for (int64_t r = 0; r < rows; r++) {
         const double l = lse_of(t, x.p, r * stride, n), gr = get(t, g.p, s_g * r);
         double mean = 0;
         for (int64_t i = 0; i < n; i++) mean += get(t, x.p, r * stride + i) / (double)n;
         if (c[r] == ignore) CHECK(get(t, loss.p, r) == 0, "ignored row: %g", get(t, loss.p, r));
-        else close_to("cross_entropy", t, &loss, r, l - (1 - smooth) * get(t, x.p, r * stride + c[r]) - (smooth > 0 ? smooth * mean : 0), fabs(l));
+        else
+            close_to("cross_entropy", t, &loss, r, l - (1 - smooth) * get(t, x.p, r * stride + c[r]) - (smooth > 0 ? smooth * mean : 0),
+                     fabs(l));
         if (c[r] >= 0) close_to("lse", st, &lse, r, l, 0);
         for (int64_t i = 0; i < n; i++) {
-            const double p = exp(get(t, x.p, r * stride + i) - l), want = c[r] == ignore ? 0 : gr * (p - (i == c[r] ? 1 - smooth : 0) - smooth / (double)n);
+            const double p = exp(get(t, x.p, r * stride + i) - l),
+                         want = c[r] == ignore ? 0 : gr * (p - (i == c[r] ? 1 - smooth : 0) - smooth / (double)n);
             const double far = p > 0 ? fabs(l) + fabs(get(t, x.p, r * stride + i)) : 0; /* x - lse rounds, exp makes that relative */
             close_to("cross_entropy_bwd", t, &dx, r * n + i, want, fabs(gr) * (p * (1 + far / 8) + (i == c[r])));
         }
@@ -480,10 +507,11 @@ static void test_layer_norm_once(int64_t limit)
 {
     static const cj_dtype types[] = { CJ_F32, CJ_F64, CJ_BF16, CJ_F16 };
     const cj_dtype t = types[rnd() % 4], st = t == CJ_F64 ? CJ_F64 : CJ_F32;
-    const int64_t n = rnd() % 2 ? between(2, 40) : between(2, limit < 6000 ? limit : 6000), rows = between(1, limit / n < 400 ? limit / n + 1 : 400),
-                  stride = n + (rnd() % 2 ? 3 : 0);
+    const int64_t n = rnd() % 2 ? between(2, 40) : between(2, limit < 6000 ? limit : 6000),
+                  rows = between(1, limit / n < 400 ? limit / n + 1 : 400), stride = n + (rnd() % 2 ? 3 : 0);
     const double eps = 1e-5, offset = rnd() % 2 ? 0 : 30;
-    buffer x = make(rows * stride, t), w = make(n, t), b = make(n, t), y = make(rows * n, t), mean = make(rows, st), rstd = make(rows, st), dy = make(rows * n, t);
+    buffer x = make(rows * stride, t), w = make(n, t), b = make(n, t), y = make(rows * n, t), mean = make(rows, st), rstd = make(rows, st),
+           dy = make(rows * n, t);
     buffer dx = make(rows * n, t), dw = make(n, t), db = make(n, t), dx2 = make(rows * n, t), dw2 = make(n, t), db2 = make(n, t);
     const bool has_w = rnd() % 4, has_b = rnd() % 4;
     for (int64_t i = 0; i < rows * stride; i++) put(t, x.p, i, gauss() * 2 + offset);
@@ -521,14 +549,16 @@ static void test_layer_norm_once(int64_t limit)
         close_to("layer_norm_bwd db", t, &db, i, sb[i], aw[i] + 1);
     }
     free(sw), free(sb), free(aw);
-    done(&x), done(&w), done(&b), done(&y), done(&mean), done(&rstd), done(&dy), done(&dx), done(&dw), done(&db), done(&dx2), done(&dw2), done(&db2), done(&scratch);
+    done(&x), done(&w), done(&b), done(&y), done(&mean), done(&rstd), done(&dy), done(&dx), done(&dw), done(&db), done(&dx2), done(&dw2),
+        done(&db2), done(&scratch);
 }
 
 /* Results large enough to bypass the cache must equal those of the rows one by one. */
 static void test_streamed(void)
 {
     const int64_t n = 1027, rows = 4200;
-    buffer x = make(rows * n, CJ_F32), dy = make(rows * n, CJ_F32), y = make(rows * n, CJ_F32), a = make(rows, CJ_F32), b = make(rows, CJ_F32), target = make(rows, CJ_I64);
+    buffer x = make(rows * n, CJ_F32), dy = make(rows * n, CJ_F32), y = make(rows * n, CJ_F32), a = make(rows, CJ_F32),
+           b = make(rows, CJ_F32), target = make(rows, CJ_I64);
     buffer z = make(n, CJ_F32), c = make(1, CJ_F32), d = make(1, CJ_F32);
     float *px = x.p, *pdy = dy.p, *py = y.p, *pa = a.p, *pb = b.p;
     int64_t *t = target.p;
@@ -574,7 +604,10 @@ static void test_philox(void)
     } known[] = { /* Random123, kat_vectors */
                   { { 0, 0, 0, 0 }, { 0, 0 }, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
                   { { ~0u, ~0u, ~0u, ~0u }, { ~0u, ~0u }, { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
-                  { { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 }, { 0xa4093822, 0x299f31d0 }, { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } } };
+                  { { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 },
+                    { 0xa4093822, 0x299f31d0 },
+                    { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } }
+    };
     for (int i = 0; i < 3; i++) {
         uint32_t out[4];
         cj_philox4x32_10(known[i].c, known[i].k, out);
@@ -637,7 +670,11 @@ static void test_random_once(int64_t limit)
     const cj_dtype t = kind == CJ_DRAW_INTEGER || kind == CJ_DRAW_BERNOULLI ? (cj_dtype)between(1, CJ_DTYPES - 1) : (cj_dtype)between(1, 4);
     const int64_t n = between(0, limit);
     const uint64_t seed = rnd(), stream = rnd() % 5, call = rnd() % 3 ? rnd() % 100 : rnd();
-    double a = kind == CJ_DRAW_BERNOULLI ? (double)between(0, 4) / 4 : kind == CJ_DRAW_EXPONENTIAL ? 2 : kind == CJ_DRAW_INTEGER ? 3 : -1, b = 2;
+    double a = kind == CJ_DRAW_BERNOULLI     ? (double)between(0, 4) / 4
+               : kind == CJ_DRAW_EXPONENTIAL ? 2
+               : kind == CJ_DRAW_INTEGER     ? 3
+                                             : -1,
+           b = 2;
     if (kind == CJ_DRAW_INTEGER) b = t == CJ_BOOL ? 4 : rnd() % 2 ? 103 : 250;
     if (kind == CJ_DRAW_INTEGER && t == CJ_I64 && rnd() % 2) b = 0x1p52;
     buffer x = make(n, t), y = make(n, t), z = make(n, t);
@@ -694,9 +731,19 @@ static void test_update_once(int64_t limit)
     const bool adam = rnd() % 2;
     cj_update_slice s[2][SLICES];
     buffer b[4][2][SLICES], first[4][SLICES];
-    cj_update_opts o = { .lr = 0.1, .momentum = rnd() % 2 ? 0.9 : 0, .dampening = rnd() % 2 ? 0.5 : 0, .weight_decay = rnd() % 2 ? 0.01 : 0, .beta1 = rnd() % 4 ? 0.9 : 0.3,
-                         .beta2 = 0.999, .eps = 1e-8, .bias1 = 1 - 0.9 * 0.9, .bias2 = 1 - 0.999 * 0.999, .grad_scale = rnd() % 2 ? 1 : 0.5,
-                         .nesterov = rnd() % 2, .decoupled = rnd() % 2, .first = rnd() % 2 };
+    cj_update_opts o = { .lr = 0.1,
+                         .momentum = rnd() % 2 ? 0.9 : 0,
+                         .dampening = rnd() % 2 ? 0.5 : 0,
+                         .weight_decay = rnd() % 2 ? 0.01 : 0,
+                         .beta1 = rnd() % 4 ? 0.9 : 0.3,
+                         .beta2 = 0.999,
+                         .eps = 1e-8,
+                         .bias1 = 1 - 0.9 * 0.9,
+                         .bias2 = 1 - 0.999 * 0.999,
+                         .grad_scale = rnd() % 2 ? 1 : 0.5,
+                         .nesterov = rnd() % 2,
+                         .decoupled = rnd() % 2,
+                         .first = rnd() % 2 };
     for (int k = 0; k < SLICES; k++) {
         const int64_t n = rnd() % 5 == 0 ? 0 : between(1, rnd() % 3 ? 50 : limit);
         for (int a = 0; a < 4; a++) {
@@ -707,7 +754,9 @@ static void test_update_once(int64_t limit)
                 memcpy(b[a][c][k].p, first[a][k].p, first[a][k].bytes);
             }
         }
-        for (int c = 0; c < 2; c++) s[c][k] = (cj_update_slice){ b[0][c][k].p, b[1][c][k].p, adam || o.momentum != 0 ? b[2][c][k].p : NULL, adam ? b[3][c][k].p : NULL, n };
+        for (int c = 0; c < 2; c++)
+            s[c][k] = (cj_update_slice){ b[0][c][k].p, b[1][c][k].p, adam || o.momentum != 0 ? b[2][c][k].p : NULL,
+                                         adam ? b[3][c][k].p : NULL, n };
     }
     for (int c = 0; c < 2; c++) (adam ? K->adam : K->sgd)(c ? two : NULL, t, s[c], SLICES, &o);
     const double q = K->sumsq(NULL, t, s[0], SLICES), q2 = K->sumsq(two, t, s[0], SLICES);

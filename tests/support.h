@@ -22,17 +22,17 @@
 #define assert_ok(c) assert_string_equal(cj_message(c), "")
 #define assert_says(c, text)                                                                                                               \
     do {                                                                                                                                   \
-        if (!strstr(cj_message(c), text)) fail_msg("\"%s\" does not say \"%s\"", cj_message(c), text);                                        \
+        if (!strstr(cj_message(c), text)) fail_msg("\"%s\" does not say \"%s\"", cj_message(c), text);                                     \
     } while (0)
 #define assert_error(c, code, text)                                                                                                        \
     do {                                                                                                                                   \
-        assert_string_equal(cj_code_name(cj_error(c)), cj_code_name(code));                                                                  \
-        assert_says(c, text);                                                                                                                \
+        assert_string_equal(cj_code_name(cj_error(c)), cj_code_name(code));                                                                \
+        assert_says(c, text);                                                                                                              \
     } while (0)
 #define assert_near(a, b, tolerance)                                                                                                       \
     do {                                                                                                                                   \
-        double near_a = (a), near_b = (b);                                                                                                   \
-        if (!(fabs(near_a - near_b) <= (tolerance))) fail_msg("%s = %.17g, expected %.17g", #a, near_a, near_b);                              \
+        double near_a = (a), near_b = (b);                                                                                                 \
+        if (!(fabs(near_a - near_b) <= (tolerance))) fail_msg("%s = %.17g, expected %.17g", #a, near_a, near_b);                           \
     } while (0)
 
 /* ---- allocators ---------------------------------------------------------------------------------------------------------------------------- */
@@ -134,7 +134,8 @@ UNUSED static bool rig_build(rig *r, cj_ctx *c, int64_t rows)
 {
     *r = (rig){ .c = c };
     cj_scope s = cj_scope_open(c);
-    r->net = cj_sequential(c, cj_linear(c, 6, 8), cj_layer_norm_layer(c, 8), cj_gelu_layer(c), cj_dropout_layer(c, 0.25), cj_linear(c, 8, 3));
+    r->net =
+        cj_sequential(c, cj_linear(c, 6, 8), cj_layer_norm_layer(c, 8), cj_gelu_layer(c), cj_dropout_layer(c, 0.25), cj_linear(c, 8, 3));
     r->opt = cj_adam(cj_module_params(r->net), .lr = 0.01, .clip_norm = 1);
     r->x = cj_keep(cj_randn(c, CJ_SHAPE(rows, 6)));
     r->y = cj_keep(cj_randint(c, 0, 3, CJ_SHAPE(rows)));

@@ -248,7 +248,8 @@ static bool run_part(session *s, const part *p, counter *k, long n)
         if (!p->run(s)) fail_msg("%s, after allocation %ld failed: \"%s\"", p->name, n, cj_message(c));
     } else if (s->built && p->run != build) {
         snapshot after = snapshot_of(&s->r);
-        if (snapshot_same(&before, &after) == p->changes) fail_msg("%s, allocation %ld: did %s", p->name, n, p->changes ? "nothing" : "too much");
+        if (snapshot_same(&before, &after) == p->changes)
+            fail_msg("%s, allocation %ld: did %s", p->name, n, p->changes ? "nothing" : "too much");
         snapshot_free(&after);
     }
     snapshot_free(&before);
@@ -322,7 +323,10 @@ static void every_malloc_fails(void **state)
 }
 
 /* An allocator that refuses everything: no context, no crash. */
-static void *never(void *user, void *p, size_t old_size, size_t new_size) { return (void)user, (void)p, (void)old_size, (void)new_size, NULL; }
+static void *never(void *user, void *p, size_t old_size, size_t new_size)
+{
+    return (void)user, (void)p, (void)old_size, (void)new_size, NULL;
+}
 static void nothing_to_be_had(void **state)
 {
     (void)state;

@@ -36,7 +36,8 @@ static void two_inputs(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **
 static void listed_inputs_change(void **state)
 {
     (void)state;
-    cj_tensor *w = cj_keep(cj_randn(c, CJ_SHAPE(3, 2))), *in[2] = { cj_randn(c, CJ_SHAPE(4, 3)), cj_randn(c, CJ_SHAPE(4, 3)) }, *out[2], *eager[2];
+    cj_tensor *w = cj_keep(cj_randn(c, CJ_SHAPE(3, 2))), *in[2] = { cj_randn(c, CJ_SHAPE(4, 3)), cj_randn(c, CJ_SHAPE(4, 3)) }, *out[2],
+              *eager[2];
     cj_plan *p = compiled(two_inputs, w, in, 2, out);
     for (int i = 0; i < 5; i++) {
         in[i % 2] = cj_randn(c, CJ_SHAPE(4, 3));
@@ -94,13 +95,19 @@ static void strided_inputs(void **state)
 /* ---- what a step must not do ------------------------------------------------------------------------------------------------------------------------ */
 
 static cj_tensor *unlisted;
-static void reads_unlisted(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out) { (void)q, (void)user, out[0] = cj_add(in[0], unlisted); }
+static void reads_unlisted(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q, (void)user, out[0] = cj_add(in[0], unlisted);
+}
 static void reads_item(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
 {
     (void)q, (void)user;
     out[0] = cj_mul_scalar(in[0], cj_item(cj_sum(in[0])));
 }
-static void reads_at(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out) { (void)q, (void)user, cj_at(in[0], (int64_t[]){ 0 }), out[0] = in[0]; }
+static void reads_at(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q, (void)user, cj_at(in[0], (int64_t[]){ 0 }), out[0] = in[0];
+}
 static void reads_values(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
 {
     (void)q, (void)user;
@@ -109,13 +116,19 @@ static void reads_values(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor 
     out[0] = in[0];
 }
 static void keeps(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out) { (void)q, (void)user, out[0] = cj_keep(cj_neg(in[0])); }
-static void makes_param(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out) { (void)q, (void)user, out[0] = cj_param(cj_neg(in[0])); }
+static void makes_param(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q, (void)user, out[0] = cj_param(cj_neg(in[0]));
+}
 static void reads_memory(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
 {
     (void)user;
     out[0] = cj_add(in[0], cj_from_f32(q, (float[]){ 1, 2 }, CJ_SHAPE(2)));
 }
-static void counts_nonzero(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out) { (void)q, (void)user, out[0] = cj_nonzero(in[0]); }
+static void counts_nonzero(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q, (void)user, out[0] = cj_nonzero(in[0]);
+}
 static void captures_again(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
 {
     (void)user;
@@ -128,7 +141,10 @@ static void replays_again(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor
     cj_replay(user, in, NULL);
     out[0] = in[0];
 }
-static void hands_out_foreign(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out) { (void)q, (void)user, (void)in, out[0] = unlisted; }
+static void hands_out_foreign(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q, (void)user, (void)in, out[0] = unlisted;
+}
 static bool host_infer(cj_ctx *q, const void *payload, cj_tensor *const *in, cj_shape *shape, cj_dtype *dtype)
 {
     (void)q, (void)payload;
@@ -158,7 +174,8 @@ static void forbidden_steps(void **state)
         cj_step_fn fn;
         const char *says;
     } bad[] = {
-        { reads_unlisted, "capture: add reads argument 2, which is neither an input of the step nor persistent; list it or cj_keep it (test_capture.c:" },
+        { reads_unlisted,
+          "capture: add reads argument 2, which is neither an input of the step nor persistent; list it or cj_keep it (test_capture.c:" },
         { reads_item, "cj_item: reads a value inside a captured step; return it as an output instead" },
         { reads_at, "cj_at: reads a value inside a captured step" },
         { reads_values, "cj_to_f32: reads a value inside a captured step" },
@@ -286,7 +303,10 @@ static void cache_of_shapes(void **state)
 typedef struct drop {
     cj_module *net;
 } drop;
-static void drop_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out) { (void)q, out[0] = cj_forward(((drop *)user)->net, in[0]); }
+static void drop_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q, out[0] = cj_forward(((drop *)user)->net, in[0]);
+}
 static void mode_is_part_of_the_key(void **state)
 {
     (void)state;
@@ -366,7 +386,12 @@ static void block_with_gradients(void **state)
     enum { B = 3, T = 8, D = 16 };
     attn a;
     cj_tensor **w = (cj_tensor **)&a;
-    for (int i = 0; i < 10; i++) w[i] = cj_param(cj_mul_scalar(cj_randn(c, i < 4 ? CJ_SHAPE(D, D) : i == 4 ? CJ_SHAPE(D, 4 * D) : i == 5 ? CJ_SHAPE(4 * D, D) : CJ_SHAPE(D)), 0.3));
+    for (int i = 0; i < 10; i++)
+        w[i] = cj_param(cj_mul_scalar(cj_randn(c, i < 4    ? CJ_SHAPE(D, D)
+                                                  : i == 4 ? CJ_SHAPE(D, 4 * D)
+                                                  : i == 5 ? CJ_SHAPE(4 * D, D)
+                                                           : CJ_SHAPE(D)),
+                                      0.3));
     cj_tensor *x = cj_randn(c, CJ_SHAPE(B, T, D)), *out[11], *eager[11];
     cj_plan *p = compiled(attn_step, &a, &x, 1, out);
     for (int turn = 0; turn < 3; turn++) {
@@ -396,7 +421,8 @@ static void chain_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **
 static void chain_is_one_kernel(void **state)
 {
     (void)state;
-    cj_tensor *ab[2] = { cj_keep(cj_randn(c, CJ_SHAPE(64))), cj_keep(cj_randn(c, CJ_SHAPE(64))) }, *x = cj_randn(c, CJ_SHAPE(33, 64)), *out[1], *eager[1];
+    cj_tensor *ab[2] = { cj_keep(cj_randn(c, CJ_SHAPE(64))), cj_keep(cj_randn(c, CJ_SHAPE(64))) }, *x = cj_randn(c, CJ_SHAPE(33, 64)),
+              *out[1], *eager[1];
     cj_plan *p = compiled(chain_step, ab, &x, 1, out);
     cj_plan_stats st = cj_plan_statistics(p);
     assert_int_equal(st.kernels, 1);
@@ -457,18 +483,19 @@ static void writes_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor *
 {
     (void)q;
     cj_tensor *buffer = user, *top = cj_slice(buffer, 0, 0, 2, 1), *column = cj_select(buffer, 1, 1);
-    cj_tensor *before = cj_mul_scalar(buffer, 1);       /* the old values */
-    cj_assign_(top, in[0]);                             /* rows 0 and 1 */
-    cj_tensor *middle = cj_add_scalar(buffer, 0);       /* sees them */
-    cj_add_(column, cj_sum(in[0]), 0.25);               /* column 1, all rows */
-    cj_tensor *after = cj_mul_scalar(cj_t(buffer), 3);  /* sees both */
+    cj_tensor *before = cj_mul_scalar(buffer, 1);      /* the old values */
+    cj_assign_(top, in[0]);                            /* rows 0 and 1 */
+    cj_tensor *middle = cj_add_scalar(buffer, 0);      /* sees them */
+    cj_add_(column, cj_sum(in[0]), 0.25);              /* column 1, all rows */
+    cj_tensor *after = cj_mul_scalar(cj_t(buffer), 3); /* sees both */
     cj_assign_(cj_slice(buffer, 0, 2, 3, 1), cj_scalar(q, 9));
     out[0] = cj_add(cj_add(before, middle), cj_t(after));
 }
 static void writes_are_ordered(void **state)
 {
     (void)state;
-    cj_tensor *buffer = cj_keep(cj_randn(c, CJ_SHAPE(3, 4))), *mirror = cj_keep(cj_clone(buffer)), *x = cj_randn(c, CJ_SHAPE(2, 4)), *out[1], *eager[1];
+    cj_tensor *buffer = cj_keep(cj_randn(c, CJ_SHAPE(3, 4))), *mirror = cj_keep(cj_clone(buffer)), *x = cj_randn(c, CJ_SHAPE(2, 4)),
+              *out[1], *eager[1];
     cj_plan *p = NULL;
     for (int i = 0; i < 6; i++) {
         x = cj_randn(c, CJ_SHAPE(2, 4));
@@ -564,7 +591,7 @@ static void random_numbers_go_on(void **state)
     cj_tensor *x = cj_ones(d, CJ_SHAPE(4, 5), CJ_F32), *y = cj_ones(e, CJ_SHAPE(4, 5), CJ_F32), *out[1], *eager[1], *last = NULL;
     cj_plan *p = NULL;
     for (int i = 0; i < 30; i++) {
-        if (i == 17) cj_seed(d, 99), cj_seed(e, 99); /* a new seed reaches the plan */
+        if (i == 17) cj_seed(d, 99), cj_seed(e, 99);                     /* a new seed reaches the plan */
         if (i == 23) cj_randn(d, CJ_SHAPE(3)), cj_randn(e, CJ_SHAPE(3)); /* draws between replays */
         if (!p) p = cj_capture(d, noisy_step, NULL, &x, 1, out);
         else assert_true(cj_replay(p, &x, out));
@@ -580,7 +607,10 @@ static void random_numbers_go_on(void **state)
 }
 
 /* Checkpointing inside a captured step. */
-static cj_tensor *noisy_block(cj_ctx *q, void *user, cj_tensor *const *in, int n) { return (void)q, (void)n, cj_dropout(cj_tanh(cj_matmul(in[0], user)), .p = 0.4); }
+static cj_tensor *noisy_block(cj_ctx *q, void *user, cj_tensor *const *in, int n)
+{
+    return (void)q, (void)n, cj_dropout(cj_tanh(cj_matmul(in[0], user)), .p = 0.4);
+}
 static void checkpoint_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
 {
     cj_tensor *w = user, *h = in[0], *g;
@@ -669,7 +699,8 @@ static void random_programs(void **state)
             else if (!cj_replay(p, in, out)) fail_msg("program %u: %s", seed, cj_message(c));
             random_step(c, &b, in, eager);
             for (int i = 0; i < (seed % 3 ? 6 : 4); i++)
-                if (!same_bits(out[i], eager[i])) fail_msg("program %u, turn %d: result %d differs by %g", seed, turn, i, distance(out[i], eager[i]));
+                if (!same_bits(out[i], eager[i]))
+                    fail_msg("program %u, turn %d: result %d differs by %g", seed, turn, i, distance(out[i], eager[i]));
             assert_true(same_bits(a.w, b.w));
         }
         cj_plan_stats st = cj_plan_statistics(p);
@@ -685,7 +716,8 @@ static void random_programs(void **state)
 static void mixed_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
 {
     (void)user;
-    cj_tensor *i = in[1], *mask = cj_logical_and(cj_gt_scalar(in[0], 0), cj_ne(cj_remainder(i, cj_full(q, 3, CJ_SCALAR, CJ_I64)), cj_full(q, 0, CJ_SCALAR, CJ_I64)));
+    cj_tensor *i = in[1], *mask = cj_logical_and(cj_gt_scalar(in[0], 0), cj_ne(cj_remainder(i, cj_full(q, 3, CJ_SCALAR, CJ_I64)),
+                                                                               cj_full(q, 0, CJ_SCALAR, CJ_I64)));
     out[0] = cj_where(mask, in[0], cj_cast(i, CJ_F32));
     out[1] = cj_add_scalar(cj_mul(i, i), 2);
     out[2] = mask;
@@ -701,7 +733,10 @@ static void mixed_dtypes(void **state)
 }
 
 /* Division by zero inside a fused program is still an error. */
-static void divides(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out) { (void)q, (void)user, out[0] = cj_add_scalar(cj_remainder(in[0], in[1]), 1); }
+static void divides(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q, (void)user, out[0] = cj_add_scalar(cj_remainder(in[0], in[1]), 1);
+}
 static void faults_in_a_plan(void **state)
 {
     (void)state;
@@ -720,7 +755,8 @@ static void faults_in_a_plan(void **state)
 static void profiler_sees_replays(void **state)
 {
     (void)state;
-    cj_tensor *w = cj_keep(cj_randn(c, CJ_SHAPE(30, 20))), *in[2] = { cj_randn(c, CJ_SHAPE(40, 30)), cj_randn(c, CJ_SHAPE(40, 30)) }, *out[2];
+    cj_tensor *w = cj_keep(cj_randn(c, CJ_SHAPE(30, 20))), *in[2] = { cj_randn(c, CJ_SHAPE(40, 30)), cj_randn(c, CJ_SHAPE(40, 30)) },
+              *out[2];
     cj_plan *p = compiled(two_inputs, w, in, 2, out);
     cj_profile_row rows[16];
     assert_true(cj_profile_start(c));
@@ -740,26 +776,10 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(listed_inputs_change),
-        T(slices_of_persistent_data),
-        T(strided_inputs),
-        T(forbidden_steps),
-        T(changes_are_noticed),
-        T(cache_of_shapes),
-        T(mode_is_part_of_the_key),
-        T(training_equals_eager),
-        T(block_with_gradients),
-        T(chain_is_one_kernel),
-        T(outputs_of_all_kinds),
-        T(writes_are_ordered),
-        T(local_writes),
-        T(decoding_is_one_plan),
-        T(random_numbers_go_on),
-        T(checkpoint_in_a_plan),
-        T(random_programs),
-        T(mixed_dtypes),
-        T(faults_in_a_plan),
-        T(profiler_sees_replays),
+        T(listed_inputs_change), T(slices_of_persistent_data), T(strided_inputs),        T(forbidden_steps),      T(changes_are_noticed),
+        T(cache_of_shapes),      T(mode_is_part_of_the_key),   T(training_equals_eager), T(block_with_gradients), T(chain_is_one_kernel),
+        T(outputs_of_all_kinds), T(writes_are_ordered),        T(local_writes),          T(decoding_is_one_plan), T(random_numbers_go_on),
+        T(checkpoint_in_a_plan), T(random_programs),           T(mixed_dtypes),          T(faults_in_a_plan),     T(profiler_sees_replays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

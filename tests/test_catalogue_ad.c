@@ -29,26 +29,36 @@ typedef struct primitive {
 #define OTHER(f, ...)                                                                                                                      \
     static cj_tensor *p_##f(cj_tensor *x, cj_tensor *y) { return (void)y, __VA_ARGS__; }
 #define PRIMITIVES(U, B, O)                                                                                                                \
-    U(neg) U(abs) U(exp) U(expm1) U(log) U(log1p) U(sqrt) U(rsqrt) U(reciprocal) U(square) U(sin) U(cos) U(tanh) U(sigmoid) U(erf) U(relu) \
-    U(silu) U(softplus) U(log_sigmoid) U(t) U(clone)                                                                                       \
-    B(add) B(sub) B(mul) B(div) B(pow) B(maximum) B(minimum) B(atan2) B(fmod) B(remainder)                                                  \
-    O(add_scalar, cj_add_scalar(x, 2)) O(mul_scalar, cj_mul_scalar(x, -3)) O(pow_scalar, cj_pow_scalar(x, 2.5)) O(gelu, cj_gelu(x))        \
-    O(gelu_tanh, cj_gelu(x, .tanh = true)) O(clamp, cj_clamp(x, 0.7, 1.6)) O(sum, cj_sum(x, .axes = CJ_AXIS(0))) O(mean, cj_mean(x))      \
-    O(prod, cj_prod(x, .axes = CJ_AXIS(1))) O(max, cj_max(x, .axes = CJ_AXIS(1))) O(min, cj_min(x)) O(var, cj_var(x, .axes = CJ_AXIS(0))) \
-    O(logsumexp, cj_logsumexp(x, .axes = CJ_AXIS(1))) O(softmax, cj_softmax(x, 0)) O(log_softmax, cj_log_softmax(x, 1))                    \
-    O(layer_norm, cj_layer_norm(x, cj_select(y, 0, 0), cj_select(y, 0, 1), 0)) O(reshape, cj_square(cj_reshape(x, CJ_SHAPE(2, 6))))        \
-    O(permute, cj_square(cj_permute(x, CJ_AXES(1, 0)))) O(expand, cj_mul(cj_expand(cj_select(x, 0, 1), CJ_SHAPE(3, 4)), y))               \
-    O(slice, cj_square(cj_slice(x, 1, 3, CJ_END, -2))) O(select, cj_square(cj_select(x, 1, 2))) O(diagonal, cj_square(cj_diagonal(x, 1, 0, 1))) \
-    O(unfold, cj_square(cj_unfold(x, 1, 2, 1))) O(cat, cj_square(cj_cat(CJ_TENSORS(x, y), 2, 0))) O(stack, cj_square(cj_stack(CJ_TENSORS(x, y), 2, 0))) \
-    O(tril, cj_square(cj_tril(x, 0))) O(matmul, cj_matmul(x, cj_t(y))) O(linear, cj_linear_op(x, y, cj_select(y, 1, 1)))                   \
-    O(outer, cj_outer(cj_select(x, 0, 0), cj_select(y, 0, 1))) O(where, cj_where(cj_gt_scalar(x, 1), cj_mul(x, y), y))                     \
-    O(index_select, cj_square(cj_index_select(x, 1, index_of(3)))) O(gather, cj_square(cj_gather(x, 0, gather_index())))                   \
-    O(scatter_add, cj_square(cj_scatter_add(x, 0, gather_index(), cj_slice(y, 0, 0, 2, 1))))                                               \
-    O(index_add, cj_square(cj_index_add(x, 0, index_of(2), cj_slice(y, 0, 0, 3, 1)))) O(cross_entropy, cj_cross_entropy(x, index_of(3)))    \
-    O(mse_loss, cj_mse_loss(x, y)) O(l1_loss, cj_l1_loss(x, y)) O(bce_with_logits, cj_bce_with_logits(x, cj_sigmoid(y)))                   \
-    O(bce_loss, cj_bce_loss(cj_sigmoid(x), cj_sigmoid(y))) O(nll_loss, cj_nll_loss(cj_log_softmax(x, 1), index_of(3)))                     \
-    O(attention, cj_attention(x, y, cj_add(x, y), .causal = true)) O(masked_fill, cj_square(cj_masked_fill(x, cj_gt_scalar(y, 1), 2)))     \
-    O(embedding, cj_square(cj_embedding(x, index_of(3)))) O(cast, cj_square(cj_cast(x, CJ_F64)))
+    U(neg)                                                                                                                                 \
+    U(abs) U(exp) U(expm1) U(log) U(log1p) U(sqrt) U(rsqrt) U(reciprocal) U(square) U(sin) U(cos) U(tanh) U(sigmoid) U(erf) U(relu) U(     \
+        silu) U(softplus) U(log_sigmoid) U(t) U(clone) B(add) B(sub) B(mul) B(div) B(pow) B(maximum) B(minimum) B(atan2) B(fmod)           \
+        B(remainder) O(add_scalar, cj_add_scalar(x, 2)) O(mul_scalar, cj_mul_scalar(x, -3)) O(pow_scalar, cj_pow_scalar(x, 2.5)) O(        \
+            gelu, cj_gelu(x)) O(gelu_tanh, cj_gelu(x, .tanh = true)) O(clamp, cj_clamp(x, 0.7, 1.6)) O(sum, cj_sum(x, .axes = CJ_AXIS(0))) \
+            O(mean, cj_mean(x)) O(prod, cj_prod(x, .axes = CJ_AXIS(1))) O(max, cj_max(x, .axes = CJ_AXIS(1))) O(min, cj_min(x)) O(         \
+                var, cj_var(x, .axes = CJ_AXIS(0))) O(logsumexp, cj_logsumexp(x, .axes = CJ_AXIS(1))) O(softmax, cj_softmax(x, 0))         \
+                O(log_softmax, cj_log_softmax(x, 1)) O(layer_norm, cj_layer_norm(x, cj_select(y, 0, 0), cj_select(y, 0, 1), 0)) O(         \
+                    reshape, cj_square(cj_reshape(x, CJ_SHAPE(2, 6)))) O(permute, cj_square(cj_permute(x, CJ_AXES(1, 0))))                 \
+                    O(expand, cj_mul(cj_expand(cj_select(x, 0, 1), CJ_SHAPE(3, 4)), y)) O(slice, cj_square(cj_slice(x, 1, 3, CJ_END, -2))) \
+                        O(select, cj_square(cj_select(x, 1, 2))) O(diagonal, cj_square(cj_diagonal(x, 1, 0, 1))) O(                        \
+                            unfold, cj_square(cj_unfold(x, 1, 2, 1))) O(cat, cj_square(cj_cat(CJ_TENSORS(x, y), 2, 0)))                    \
+                            O(stack, cj_square(cj_stack(CJ_TENSORS(x, y), 2, 0))) O(tril, cj_square(cj_tril(x, 0)))                        \
+                                O(matmul, cj_matmul(x, cj_t(y))) O(linear, cj_linear_op(x, y, cj_select(y, 1, 1)))                         \
+                                    O(outer, cj_outer(cj_select(x, 0, 0), cj_select(y, 0, 1)))                                             \
+                                        O(where, cj_where(cj_gt_scalar(x, 1), cj_mul(x, y), y))                                            \
+                                            O(index_select, cj_square(cj_index_select(x, 1, index_of(3))))                                 \
+                                                O(gather, cj_square(cj_gather(x, 0, gather_index()))) O(                                   \
+                                                    scatter_add, cj_square(cj_scatter_add(x, 0, gather_index(), cj_slice(y, 0, 0, 2, 1)))) \
+                                                    O(index_add, cj_square(cj_index_add(x, 0, index_of(2), cj_slice(y, 0, 0, 3, 1))))      \
+                                                        O(cross_entropy, cj_cross_entropy(x, index_of(3))) O(mse_loss, cj_mse_loss(x, y))  \
+                                                            O(l1_loss, cj_l1_loss(x, y))                                                   \
+                                                                O(bce_with_logits, cj_bce_with_logits(x, cj_sigmoid(y)))                   \
+                                                                    O(bce_loss, cj_bce_loss(cj_sigmoid(x), cj_sigmoid(y)))                 \
+                                                                        O(nll_loss, cj_nll_loss(cj_log_softmax(x, 1), index_of(3)))        \
+                                                                            O(attention, cj_attention(x, y, cj_add(x, y), .causal = true)) \
+                                                                                O(masked_fill,                                             \
+                                                                                  cj_square(cj_masked_fill(x, cj_gt_scalar(y, 1), 2)))     \
+                                                                                    O(embedding, cj_square(cj_embedding(x, index_of(3))))  \
+                                                                                        O(cast, cj_square(cj_cast(x, CJ_F64)))
 
 static cj_tensor *index_of(int64_t below)
 {
@@ -63,7 +73,10 @@ static const primitive primitives[] = {
     PRIMITIVES(U, U, O)
 };
 
-static cj_tensor *primitive_fn(cj_ctx *q, void *user, cj_tensor *const *in, int n) { return (void)q, (void)n, ((const primitive *)user)->fn(in[0], in[1]); }
+static cj_tensor *primitive_fn(cj_ctx *q, void *user, cj_tensor *const *in, int n)
+{
+    return (void)q, (void)n, ((const primitive *)user)->fn(in[0], in[1]);
+}
 
 /* ad.reverse */
 static void ad_reverse(void **state)
@@ -73,15 +86,19 @@ static void ad_reverse(void **state)
         const primitive *p = &primitives[i];
         cj_scope s = cj_scope_open(c);
         /* positive, distinct, off the integers: no kink, no pole, no tie */
-        cj_tensor *x = cj_uniform(c, 0.4, 1.9, CJ_SHAPE(3, 4), .dtype = CJ_F64), *y = cj_uniform(c, 0.45, 1.95, CJ_SHAPE(3, 4), .dtype = CJ_F64), *in[2] = { x, y }, *g[2];
+        cj_tensor *x = cj_uniform(c, 0.4, 1.9, CJ_SHAPE(3, 4), .dtype = CJ_F64),
+                  *y = cj_uniform(c, 0.45, 1.95, CJ_SHAPE(3, 4), .dtype = CJ_F64), *in[2] = { x, y }, *g[2];
         cj_gradcheck_result r = cj_gradcheck(c, primitive_fn, (void *)p, in, 2); /* finite differences, 1e-6 */
         if (!r.ok) fail_msg("%s: %s", p->name, r.what);
         /* forward mode, 1e-12: <v, J t> = <J^T v, t> */
-        cj_tensor *out = p->fn(x, y), *v = cj_randn(c, cj_shape_of(out), .dtype = CJ_F64), *t[2] = { cj_randn(c, CJ_SHAPE(3, 4), .dtype = CJ_F64), cj_randn(c, CJ_SHAPE(3, 4), .dtype = CJ_F64) };
+        cj_tensor *out = p->fn(x, y), *v = cj_randn(c, cj_shape_of(out), .dtype = CJ_F64),
+                  *t[2] = { cj_randn(c, CJ_SHAPE(3, 4), .dtype = CJ_F64), cj_randn(c, CJ_SHAPE(3, 4), .dtype = CJ_F64) };
         cj_vjp(c, primitive_fn, (void *)p, in, 2, v, g);
         cj_pair d = cj_jvp(c, primitive_fn, (void *)p, in, t, 2);
-        double reverse = cj_item(cj_add(cj_sum(cj_mul(g[0], t[0])), cj_sum(cj_mul(g[1], t[1])))), forward = cj_item(cj_sum(cj_mul(v, d.derivative)));
-        if (!(fabs(reverse - forward) <= 1e-12 * fmax(1, fabs(reverse)))) fail_msg("%s: reverse %.17g, forward %.17g", p->name, reverse, forward);
+        double reverse = cj_item(cj_add(cj_sum(cj_mul(g[0], t[0])), cj_sum(cj_mul(g[1], t[1])))),
+               forward = cj_item(cj_sum(cj_mul(v, d.derivative)));
+        if (!(fabs(reverse - forward) <= 1e-12 * fmax(1, fabs(reverse))))
+            fail_msg("%s: reverse %.17g, forward %.17g", p->name, reverse, forward);
         cj_scope_close(s);
         assert_ok(c);
     }
@@ -274,7 +291,8 @@ static mlp mlp_new(void)
 static void deltas(const mlp *m, cj_tensor *const *z, cj_tensor *const *a, cj_tensor **delta)
 {
     cj_tensor *g = a[LAYERS], *e = cj_sub(g, m->target);
-    cj_tensor *jacobian = cj_sub(cj_mul(cj_unsqueeze(g, 2), cj_eye(c, sizes[LAYERS], CJ_F64)), cj_mul(cj_unsqueeze(g, 2), cj_unsqueeze(g, 1)));
+    cj_tensor *jacobian =
+        cj_sub(cj_mul(cj_unsqueeze(g, 2), cj_eye(c, sizes[LAYERS], CJ_F64)), cj_mul(cj_unsqueeze(g, 2), cj_unsqueeze(g, 1)));
     delta[LAYERS - 1] = cj_squeeze(cj_matmul(cj_t(jacobian), cj_unsqueeze(e, 2)), 2);
     for (int l = LAYERS - 2; l >= 0; l--) delta[l] = cj_mul(activation_slope(l, z[l], a[l + 1]), cj_matmul(delta[l + 1], m->w[l + 1]));
 }
@@ -305,7 +323,8 @@ static void ad_backprop_mlp(void **state)
     /* the batch gradient is the sum of single-example gradients */
     for (int64_t i = 0; i < BATCH; i++) {
         cj_tensor *one[2 * LAYERS];
-        assert_true(cj_grad(mlp_loss(&m, wb, cj_slice(m.x, 0, i, i + 1, 1), cj_slice(m.target, 0, i, i + 1, 1), z, a), wb, 2 * LAYERS, one));
+        assert_true(
+            cj_grad(mlp_loss(&m, wb, cj_slice(m.x, 0, i, i + 1, 1), cj_slice(m.target, 0, i, i + 1, 1), z, a), wb, 2 * LAYERS, one));
         for (int k = 0; k < 2 * LAYERS; k++) sum[k] = sum[k] ? cj_add(sum[k], one[k]) : one[k];
     }
     for (int k = 0; k < 2 * LAYERS; k++) assert_near(distance(g[k], sum[k]), 0, 1e-12);
@@ -350,7 +369,8 @@ static void ad_reverse_network(void **state)
 static void ad_one_neuron(void **state)
 {
     (void)state;
-    cj_tensor *w = cj_require_grad(F64(c, CJ_SHAPE(2), 0.5, -0.3)), *x = cj_require_grad(F64(c, CJ_SHAPE(2), 1, 2)), *v = cj_require_grad(number(0.8)), *y = number(1);
+    cj_tensor *w = cj_require_grad(F64(c, CJ_SHAPE(2), 0.5, -0.3)), *x = cj_require_grad(F64(c, CJ_SHAPE(2), 1, 2)),
+              *v = cj_require_grad(number(0.8)), *y = number(1);
     cj_tensor *z = cj_dot(w, x), *h = cj_tanh(z), *e = cj_mul(v, h), *l = cj_mul_scalar(cj_square(cj_sub(y, e)), 0.5), *g[6];
     assert_true(cj_grad(l, CJ_TENSORS(e, v, h, z, w, x), 6, g));
     assert_near(cj_item(l), 0.5829132, 5e-8);
@@ -373,7 +393,8 @@ static void ad_mixed_net(void **state)
     for (int i = 0; i < COUNT; i++) p[i] = cj_param(randn(CJ_SCALAR));
     cj_tensor *x = randn(CJ_SHAPE(ROWS, 3)), *y = randn(CJ_SHAPE(ROWS)), *column[3];
     for (int i = 0; i < 3; i++) column[i] = cj_select(x, 1, i);
-    cj_tensor *a1 = cj_sigmoid(cj_add(cj_add(cj_mul(p[W11], column[0]), cj_mul(p[W21], column[1])), cj_add(cj_mul(p[W31], column[2]), p[B1])));
+    cj_tensor *a1 =
+        cj_sigmoid(cj_add(cj_add(cj_mul(p[W11], column[0]), cj_mul(p[W21], column[1])), cj_add(cj_mul(p[W31], column[2]), p[B1])));
     cj_tensor *a2 = cj_tanh(cj_add(cj_add(cj_mul(p[W12], column[0]), cj_mul(p[W32], column[2])), p[B2]));
     cj_tensor *f = cj_add(cj_mul(p[W1], a1), cj_mul(p[W2], a2));
     cj_tensor *loss = cj_mul_scalar(cj_sum(cj_square(cj_sub(f, y))), 0.5);
@@ -383,9 +404,11 @@ static void ad_mixed_net(void **state)
     /* the nine derivatives of f at each example, by hand and by the tape; then those of the loss */
     for (int64_t r = 0; r < ROWS; r++) {
         const double *q = xv + 3 * r;
-        double s1 = 1 / (1 + exp(-(w[W11] * q[0] + w[W21] * q[1] + w[W31] * q[2] + w[B1]))), s2 = tanh(w[W12] * q[0] + w[W32] * q[2] + w[B2]);
+        double s1 = 1 / (1 + exp(-(w[W11] * q[0] + w[W21] * q[1] + w[W31] * q[2] + w[B1]))),
+               s2 = tanh(w[W12] * q[0] + w[W32] * q[2] + w[B2]);
         double k1 = w[W1] * s1 * (1 - s1), k2 = w[W2] * (1 - s2 * s2);
-        dy[W11] = k1 * q[0], dy[W21] = k1 * q[1], dy[W31] = k1 * q[2], dy[B1] = k1, dy[W12] = k2 * q[0], dy[W32] = k2 * q[2], dy[B2] = k2, dy[W1] = s1, dy[W2] = s2;
+        dy[W11] = k1 * q[0], dy[W21] = k1 * q[1], dy[W31] = k1 * q[2], dy[B1] = k1, dy[W12] = k2 * q[0], dy[W32] = k2 * q[2], dy[B2] = k2,
+        dy[W1] = s1, dy[W2] = s2;
         assert_true(cj_grad(cj_select(f, 0, r), p, COUNT, g, .retain = true));
         for (int i = 0; i < COUNT; i++) {
             assert_near(cj_item(g[i]), dy[i], 1e-12);
@@ -413,8 +436,10 @@ static void ad_relu_exercise(void **state)
     cj_ctx *q = c;
     static const cj_module_type type = { "Exercise", NULL, NULL };
     cj_module *m = cj_module_new(q, &type, 0);
-    cj_tensor *w = cj_module_param(m, "w", F64(q, CJ_SHAPE(2, 2), 1, -0.5, 0.5, 1)), *b = cj_module_param(m, "b", F64(q, CJ_SHAPE(2), -0.5, -0.5));
-    cj_tensor *u = cj_module_param(m, "u", F64(q, CJ_SHAPE(2, 2), 0.5, -1, -2, 0.5)), *d = cj_module_param(m, "d", F64(q, CJ_SHAPE(2), 1, 1));
+    cj_tensor *w = cj_module_param(m, "w", F64(q, CJ_SHAPE(2, 2), 1, -0.5, 0.5, 1)),
+              *b = cj_module_param(m, "b", F64(q, CJ_SHAPE(2), -0.5, -0.5));
+    cj_tensor *u = cj_module_param(m, "u", F64(q, CJ_SHAPE(2, 2), 0.5, -1, -2, 0.5)),
+              *d = cj_module_param(m, "d", F64(q, CJ_SHAPE(2), 1, 1));
     cj_tensor *x = F64(q, CJ_SHAPE(1, 2), 1, 2), *t = F64(q, CJ_SHAPE(1, 2), 2, 4);
     cj_tensor *h = cj_relu(cj_linear_op(x, w, b)), *y = cj_relu(cj_linear_op(h, u, d)), *loss = cj_mse_loss(y, t);
     assert_near(value_at(h, 0), 0, 0);
@@ -423,7 +448,7 @@ static void ad_relu_exercise(void **state)
     assert_near(value_at(y, 1), 2, 0);
     assert_near(cj_item(loss), 4, 0);
     assert_true(cj_minimise(cj_sgd(cj_module_params(m), .lr = 0.01), loss));
-    assert_near(cj_at(u, (int64_t[]){ 0, 0 }), 0.5, 0);    /* w31: dead */
+    assert_near(cj_at(u, (int64_t[]){ 0, 0 }), 0.5, 0);      /* w31: dead */
     assert_near(cj_at(u, (int64_t[]){ 1, 1 }), 0.54, 1e-15); /* w42 */
     assert_near(cj_at(w, (int64_t[]){ 1, 1 }), 1.02, 1e-15); /* w22 */
 }
@@ -435,7 +460,8 @@ static void ad_shared_accumulate(void **state)
     cj_tensor *w = cj_require_grad(number(1.7)), *x = number(0.6), *g, *pair[2];
     assert_true(cj_grad(cj_mul(w, cj_mul(w, x)), &w, 1, &g)); /* f(w) = w(wx): 2wx */
     assert_near(cj_item(g), 2 * 1.7 * 0.6, 1e-15);
-    cj_tensor *tied = leaf(CJ_SHAPE(4, 4)), *one = cj_require_grad(cj_clone(cj_detach(tied))), *two = cj_require_grad(cj_clone(cj_detach(tied))), *in = randn(CJ_SHAPE(3, 4));
+    cj_tensor *tied = leaf(CJ_SHAPE(4, 4)), *one = cj_require_grad(cj_clone(cj_detach(tied))),
+              *two = cj_require_grad(cj_clone(cj_detach(tied))), *in = randn(CJ_SHAPE(3, 4));
     assert_true(cj_grad(cj_sum(cj_square(cj_matmul(cj_tanh(cj_matmul(in, tied)), cj_t(tied)))), &tied, 1, &g));
     assert_true(cj_grad(cj_sum(cj_square(cj_matmul(cj_tanh(cj_matmul(in, one)), cj_t(two)))), CJ_TENSORS(one, two), 2, pair));
     assert_near(distance(g, cj_add(pair[0], pair[1])), 0, 1e-12);
@@ -476,14 +502,20 @@ static void ad_input_gradient(void **state)
 /* ---- ad.jacobian ------------------------------------------------------------------------------------------------------------------------------------------- */
 
 static cj_tensor *inner_fn(cj_ctx *q, void *user, cj_tensor *const *in, int n) { return (void)q, (void)n, cj_tanh(cj_matmul(user, in[0])); }
-static cj_tensor *outer_fn(cj_ctx *q, void *user, cj_tensor *const *in, int n) { return (void)q, (void)user, (void)n, cj_softmax(in[0], 0); }
+static cj_tensor *outer_fn(cj_ctx *q, void *user, cj_tensor *const *in, int n)
+{
+    return (void)q, (void)user, (void)n, cj_softmax(in[0], 0);
+}
 static cj_tensor *both_fn(cj_ctx *q, void *user, cj_tensor *const *in, int n)
 {
     cj_tensor *h = inner_fn(q, user, in, n);
     return outer_fn(q, NULL, &h, 1);
 }
 static cj_tensor *sin_fn(cj_ctx *q, void *user, cj_tensor *const *in, int n) { return (void)q, (void)user, (void)n, cj_sin(in[0]); }
-static cj_tensor *product_fn(cj_ctx *q, void *user, cj_tensor *const *in, int n) { return cj_mul(inner_fn(q, user, in, n), sin_fn(q, NULL, in, n)); }
+static cj_tensor *product_fn(cj_ctx *q, void *user, cj_tensor *const *in, int n)
+{
+    return cj_mul(inner_fn(q, user, in, n), sin_fn(q, NULL, in, n));
+}
 
 /* ad.jacobian */
 static void ad_jacobian(void **state)
@@ -493,7 +525,8 @@ static void ad_jacobian(void **state)
     cj_tensor *rows = cj_jacobian(c, both_fn, w, x), *columns = cj_jacobian(c, both_fn, w, x, .forward = true);
     assert_near(distance(rows, columns), 0, 1e-13);
     for (int64_t k = 0; k < 4; k++) { /* finite differences */
-        cj_tensor *t = cj_mul_scalar(cj_cast(cj_eq_scalar(cj_arange(c, 0, 4, 1, CJ_I64), (double)k), CJ_F64), 1e-6), *up = cj_add(x, t), *down = cj_sub(x, t);
+        cj_tensor *t = cj_mul_scalar(cj_cast(cj_eq_scalar(cj_arange(c, 0, 4, 1, CJ_I64), (double)k), CJ_F64), 1e-6), *up = cj_add(x, t),
+                  *down = cj_sub(x, t);
         cj_tensor *quotient = cj_mul_scalar(cj_sub(both_fn(c, w, &up, 1), both_fn(c, w, &down, 1)), 0.5e6);
         assert_near(distance(cj_contiguous(cj_select(rows, 1, k)), quotient), 0, 1e-8);
     }
@@ -544,17 +577,20 @@ static void ad_higher_order(void **state)
     cj_hvp(c, net_fn, &s, &w, &v, 1, &out);
     assert_near(distance(out, cj_matmul(h, v)), 0, 1e-12);
     /* gradient differences */
-    cj_tensor *up = cj_add(w, cj_mul_scalar(v, 1e-5)), *down = cj_sub(w, cj_mul_scalar(v, 1e-5)), *gu, *gd, *lu = cj_require_grad(up), *ld = cj_require_grad(down);
+    cj_tensor *up = cj_add(w, cj_mul_scalar(v, 1e-5)), *down = cj_sub(w, cj_mul_scalar(v, 1e-5)), *gu, *gd, *lu = cj_require_grad(up),
+              *ld = cj_require_grad(down);
     assert_true(cj_grad(net_fn(c, &s, &lu, 1), &lu, 1, &gu) && cj_grad(net_fn(c, &s, &ld, 1), &ld, 1, &gd));
     assert_near(distance(out, cj_mul_scalar(cj_sub(gu, gd), 0.5e5)), 0, 1e-7);
     /* contractive penalty of a sigmoid layer: ||dh/dx||_F^2 = sum_j (h_j (1 - h_j))^2 sum_k W_jk^2, and their gradients in W */
-    cj_tensor *weight = leaf(CJ_SHAPE(4, 6)), *x = leaf(CJ_SHAPE(6)), *code = cj_sigmoid(cj_matmul(weight, x)), *penalty = NULL, *row, *g[2];
+    cj_tensor *weight = leaf(CJ_SHAPE(4, 6)), *x = leaf(CJ_SHAPE(6)), *code = cj_sigmoid(cj_matmul(weight, x)), *penalty = NULL, *row,
+              *g[2];
     for (int64_t j = 0; j < 4; j++) {
         assert_true(cj_grad(cj_select(code, 0, j), &x, 1, &row, .create_graph = true));
         cj_tensor *square = cj_sum(cj_square(row));
         penalty = penalty ? cj_add(penalty, square) : square;
     }
-    cj_tensor *slope = cj_mul(code, cj_add_scalar(cj_neg(code), 1)), *closed = cj_sum(cj_mul(cj_square(slope), cj_sum(cj_square(weight), .axes = CJ_AXIS(1))));
+    cj_tensor *slope = cj_mul(code, cj_add_scalar(cj_neg(code), 1)),
+              *closed = cj_sum(cj_mul(cj_square(slope), cj_sum(cj_square(weight), .axes = CJ_AXIS(1))));
     assert_near(cj_item(penalty), cj_item(closed), 1e-13);
     assert_true(cj_grad(penalty, &weight, 1, &g[0], .retain = true) && cj_grad(closed, &weight, 1, &g[1]));
     assert_near(distance(g[0], g[1]), 0, 1e-12);
@@ -584,7 +620,9 @@ static void cube_vjp(cj_ctx *q, const void *payload, cj_tensor *const *in, cj_te
 static cj_tensor *wrong_cube(cj_ctx *q, void *user, cj_tensor *const *in, int n)
 {
     (void)n;
-    cj_custom_op op = { .name = "cube", .nin = 1, .payload = user, .payload_size = sizeof(double), .infer = cube_infer, .run = cube_run, .vjp = cube_vjp };
+    cj_custom_op op = {
+        .name = "cube", .nin = 1, .payload = user, .payload_size = sizeof(double), .infer = cube_infer, .run = cube_run, .vjp = cube_vjp
+    };
     return cj_custom(q, &op, in);
 }
 static cj_tensor *quadratic_form(cj_ctx *q, void *user, cj_tensor *const *in, int n) /* x^T A x */
@@ -675,20 +713,9 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(ad_reverse),
-        T(ad_forward),
-        T(ad_layer_interface),
-        T(ad_backprop_mlp),
-        T(ad_reverse_network),
-        T(ad_one_neuron),
-        T(ad_mixed_net),
-        T(ad_relu_exercise),
-        T(ad_shared_accumulate),
-        T(ad_input_gradient),
-        T(ad_jacobian),
-        T(ad_higher_order),
-        T(ad_gradcheck),
-        T(ad_cost),
+        T(ad_reverse),   T(ad_forward),       T(ad_layer_interface),   T(ad_backprop_mlp),   T(ad_reverse_network), T(ad_one_neuron),
+        T(ad_mixed_net), T(ad_relu_exercise), T(ad_shared_accumulate), T(ad_input_gradient), T(ad_jacobian),        T(ad_higher_order),
+        T(ad_gradcheck), T(ad_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,8 +24,9 @@ static void reductions_equal_loops(void)
     for (int axis = 0; axis < 3; axis++) {
         int64_t n[3] = { A, B, C };
         cj_axes one = CJ_AXIS(axis);
-        cj_tensor *sum = cj_sum(x, .axes = one), *mean = cj_mean(x, .axes = one), *prod = cj_prod(x, .axes = one), *max = cj_max(x, .axes = one),
-                  *min = cj_min(x, .axes = one), *arg = cj_argmax(x, .axes = one), *low = cj_argmin(x, .axes = one), *var = cj_var(x, .axes = one);
+        cj_tensor *sum = cj_sum(x, .axes = one), *mean = cj_mean(x, .axes = one), *prod = cj_prod(x, .axes = one),
+                  *max = cj_max(x, .axes = one), *min = cj_min(x, .axes = one), *arg = cj_argmax(x, .axes = one),
+                  *low = cj_argmin(x, .axes = one), *var = cj_var(x, .axes = one);
         int u = axis == 0, w = axis == 2 ? 1 : 2; /* the axes that stay */
         for (int64_t p = 0; p < n[u]; p++)
             for (int64_t q = 0; q < n[w]; q++) {
@@ -62,7 +63,10 @@ static void reductions_equal_loops(void)
 
 static void broadcasting_equals_expansion(void)
 {
-    cj_shape shapes[][2] = { { CJ_SHAPE(4, 1), CJ_SHAPE(1, 5) }, { CJ_SHAPE(2, 3, 4), CJ_SHAPE(4) }, { CJ_SHAPE(3, 1), CJ_SHAPE(2, 1, 4) }, { CJ_SCALAR, CJ_SHAPE(2, 2) } };
+    cj_shape shapes[][2] = { { CJ_SHAPE(4, 1), CJ_SHAPE(1, 5) },
+                             { CJ_SHAPE(2, 3, 4), CJ_SHAPE(4) },
+                             { CJ_SHAPE(3, 1), CJ_SHAPE(2, 1, 4) },
+                             { CJ_SCALAR, CJ_SHAPE(2, 2) } };
     cj_shape wide[] = { CJ_SHAPE(4, 5), CJ_SHAPE(2, 3, 4), CJ_SHAPE(2, 3, 4), CJ_SHAPE(2, 2) };
     for (int i = 0; i < 4; i++) {
         cj_tensor *a = randn(shapes[i][0], CJ_F32), *b = randn(shapes[i][1], CJ_F32);
@@ -78,8 +82,15 @@ static void broadcasting_equals_expansion(void)
 static void views_share_memory(void)
 {
     cj_tensor *x = cj_reshape(cj_arange(c, 0, 24, 1, CJ_F32), CJ_SHAPE(2, 3, 4));
-    cj_tensor *views[] = { cj_t(x), cj_permute(x, CJ_AXES(2, 0, 1)), cj_slice(x, 2, 0, CJ_END, 2), cj_select(x, 1, 0), cj_reshape(x, CJ_SHAPE(6, 4)),
-                           cj_diagonal(x, 0, 1, 2), cj_unfold(x, 2, 2, 1), cj_expand(cj_select(x, 0, 0), CJ_SHAPE(5, 3, 4)), cj_unsqueeze(x, 0) };
+    cj_tensor *views[] = { cj_t(x),
+                           cj_permute(x, CJ_AXES(2, 0, 1)),
+                           cj_slice(x, 2, 0, CJ_END, 2),
+                           cj_select(x, 1, 0),
+                           cj_reshape(x, CJ_SHAPE(6, 4)),
+                           cj_diagonal(x, 0, 1, 2),
+                           cj_unfold(x, 2, 2, 1),
+                           cj_expand(cj_select(x, 0, 0), CJ_SHAPE(5, 3, 4)),
+                           cj_unsqueeze(x, 0) };
     for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) assert_ptr_equal(cj_data(views[i]), cj_data(x));
     assert_int_equal(cj_stride(x, 0), 12);
     assert_int_equal(cj_stride(x, -1), 1);
@@ -121,7 +132,8 @@ static void tensor_core(void **state)
     reductions_equal_loops();
     views_share_memory();
     /* concat and stack, gather and scatter, argmax, one-hot */
-    cj_tensor *a = randn(CJ_SHAPE(2, 3), CJ_F32), *b = randn(CJ_SHAPE(2, 3), CJ_F32), *cat = cj_cat(CJ_TENSORS(a, b), 2, 1), *stack = cj_stack(CJ_TENSORS(a, b), 2, -1);
+    cj_tensor *a = randn(CJ_SHAPE(2, 3), CJ_F32), *b = randn(CJ_SHAPE(2, 3), CJ_F32), *cat = cj_cat(CJ_TENSORS(a, b), 2, 1),
+              *stack = cj_stack(CJ_TENSORS(a, b), 2, -1);
     assert_true(same_bits(cj_contiguous(cj_slice(cat, 1, 3, 6, 1)), b));
     assert_true(same_bits(cj_contiguous(cj_select(stack, 2, 0)), a));
     cj_tensor *index = cj_from_i64(c, (int64_t[]){ 2, 0, 0, 1 }, CJ_SHAPE(2, 2)), *got = cj_gather(a, 1, index);
@@ -135,7 +147,9 @@ static void tensor_core(void **state)
     assert_string_equal(text, "tensor([[0, 0, 1, 0],\n        [1, 0, 0, 0]])");
     assert_true(same_bits(cj_argmax(hot, .axes = CJ_AXIS(1)), cj_from_i64(c, (int64_t[]){ 2, 0 }, CJ_SHAPE(2))));
     /* sizes and totals */
-    assert_near(cj_item(cj_sum(cj_index_add(cj_zeros(c, CJ_SHAPE(3), CJ_F32), 0, cj_from_i64(c, (int64_t[]){ 1, 1 }, CJ_SHAPE(2)), cj_ones(c, CJ_SHAPE(2), CJ_F32)))), 2, 0);
+    assert_near(cj_item(cj_sum(cj_index_add(cj_zeros(c, CJ_SHAPE(3), CJ_F32), 0, cj_from_i64(c, (int64_t[]){ 1, 1 }, CJ_SHAPE(2)),
+                                            cj_ones(c, CJ_SHAPE(2), CJ_F32)))),
+                2, 0);
     assert_near(cj_item(cj_sum(cj_tril(cj_ones(c, CJ_SHAPE(4, 4), CJ_F32), 0))), 10, 0);
     assert_near(cj_item(cj_sum(cj_triu(cj_ones(c, CJ_SHAPE(4, 4), CJ_F32), 1))), 6, 0);
     assert_near(cj_item(cj_sum(cj_eye(c, 5, CJ_F64))), 5, 0);
@@ -146,7 +160,8 @@ static void tensor_image_layout(void **state)
 {
     (void)state;
     enum { T = 2, C = 3, H = 4, W = 5 };
-    cj_tensor *grey = randn(CJ_SHAPE(H, W), CJ_F32), *image = randn(CJ_SHAPE(C, H, W), CJ_F32), *video = randn(CJ_SHAPE(T, C, H, W), CJ_F32);
+    cj_tensor *grey = randn(CJ_SHAPE(H, W), CJ_F32), *image = randn(CJ_SHAPE(C, H, W), CJ_F32),
+              *video = randn(CJ_SHAPE(T, C, H, W), CJ_F32);
     cj_tensor *batch = cj_stack(CJ_TENSORS(image, cj_neg(image)), 2, 0);
     assert_int_equal(cj_ndim(grey), 2);
     assert_int_equal(cj_ndim(batch), 4);
@@ -226,8 +241,9 @@ static void tensor_products(void **state)
         assert_int_equal(cj_size(y, 1), 3);
         for (int64_t i = 0; i < 4; i++)
             for (int64_t j = 0; j < 3; j++)
-                assert_near(distance(cj_contiguous(cj_select(cj_select(y, 0, i), 0, j)), cj_matmul(cj_select(cj_select(x, 0, i), 0, 0), cj_select(w, 0, j))), 0,
-                            10 * tolerance);
+                assert_near(distance(cj_contiguous(cj_select(cj_select(y, 0, i), 0, j)),
+                                     cj_matmul(cj_select(cj_select(x, 0, i), 0, 0), cj_select(w, 0, j))),
+                            0, 10 * tolerance);
         cj_tensor *bias = randn(CJ_SHAPE(3), t);
         assert_near(distance(cj_linear_op(a, cj_contiguous(cj_t(b)), bias), cj_add(cj_matmul(a, b), bias)), 0, 10 * tolerance);
         assert_near(cj_at(cj_mul(a, a), (int64_t[]){ 3, 2 }), pow(cj_at(a, (int64_t[]){ 3, 2 }), 2), tolerance);
@@ -242,8 +258,16 @@ static void tensor_stable(void **state)
     for (int f = 0; f < 2; f++) {
         cj_dtype t = f ? CJ_F64 : CJ_F32;
         cj_tensor *z = cj_arange(c, -10000, 10001, 100, t);
-        cj_tensor *all[] = { cj_softplus(z), cj_log_sigmoid(z), cj_log_softmax(z, 0), cj_softmax(z, 0), cj_logsumexp(z), cj_sigmoid(z), cj_tanh(z),
-                             cj_logsumexp(cj_add_scalar(z, -20000)), cj_bce_with_logits(z, cj_ones_like(z)), cj_logsumexp(cj_add_scalar(z, 20000)) };
+        cj_tensor *all[] = { cj_softplus(z),
+                             cj_log_sigmoid(z),
+                             cj_log_softmax(z, 0),
+                             cj_softmax(z, 0),
+                             cj_logsumexp(z),
+                             cj_sigmoid(z),
+                             cj_tanh(z),
+                             cj_logsumexp(cj_add_scalar(z, -20000)),
+                             cj_bce_with_logits(z, cj_ones_like(z)),
+                             cj_logsumexp(cj_add_scalar(z, 20000)) };
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) assert_near(cj_item(cj_all(cj_isfinite(all[i]))), 1, 0);
         assert_near(cj_item(cj_logsumexp(z)), 10000, 1e-2);
     }
@@ -295,10 +319,10 @@ static double gradient_through(double scale)
 static void tensor_precision_demo(void **state)
 {
     (void)state;
-    assert_true(gradient_through(0.1) == 0);               /* underflow: exactly 0 */
+    assert_true(gradient_through(0.1) == 0); /* underflow: exactly 0 */
     double big = gradient_through(10);
     assert_true(isinf(big) || isnan(big) || big > 1e30);
-    assert_true(!isfinite(gradient_through(30)));          /* overflow */
+    assert_true(!isfinite(gradient_through(30))); /* overflow */
     double right = gradient_through(1);
     assert_true(isfinite(right) && right > 1e-6 && right < 1e6);
     /* the likelihood of 1000 observations */
@@ -311,6 +335,7 @@ static void tensor_precision_demo(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = { T(tensor_core), T(tensor_image_layout), T(tensor_products), T(tensor_stable), T(tensor_precision_demo) };
+    const struct CMUnitTest tests[] = { T(tensor_core), T(tensor_image_layout), T(tensor_products), T(tensor_stable),
+                                        T(tensor_precision_demo) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,8 +201,8 @@ static void one_allocator_for_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contexts_equal_alone),     cmocka_unit_test(threads_change_no_bit), cmocka_unit_test(cancelled_by_another_thread),
-        cmocka_unit_test(cancelled_by_a_signal),    cmocka_unit_test(one_allocator_for_all),
+        cmocka_unit_test(contexts_equal_alone),  cmocka_unit_test(threads_change_no_bit), cmocka_unit_test(cancelled_by_another_thread),
+        cmocka_unit_test(cancelled_by_a_signal), cmocka_unit_test(one_allocator_for_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

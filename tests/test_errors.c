@@ -27,8 +27,8 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
     X(outer_shape, CJ_ESHAPE, "outer: [2, 3] x [3]", cj_outer(F(2, 3), F(3)))                                                              \
     X(linear_shape, CJ_ESHAPE, "linear: input [5, 4] does not fit weight [2, 3]", cj_linear_op(F(5, 4), F(2, 3), NULL))                    \
     X(linear_bias, CJ_ESHAPE, "bias [3] does not fit weight [2, 4]", cj_linear_op(F(5, 4), F(2, 4), F(3)))                                 \
-    X(broadcast, CJ_ESHAPE, "add: shapes do not broadcast: [2, 3] with [4, 3]", cj_add(F(2, 3), F(4, 3)))                                            \
-    X(where_shape, CJ_ESHAPE, "where: shapes do not broadcast: [2], [3], [1]", cj_where(cj_gt_scalar(F(2), 0), F(3), F(1)))                                            \
+    X(broadcast, CJ_ESHAPE, "add: shapes do not broadcast: [2, 3] with [4, 3]", cj_add(F(2, 3), F(4, 3)))                                  \
+    X(where_shape, CJ_ESHAPE, "where: shapes do not broadcast: [2], [3], [1]", cj_where(cj_gt_scalar(F(2), 0), F(3), F(1)))                \
     X(reshape_count, CJ_ESHAPE, "[2, 3] does not have the elements of [4, 2]", cj_reshape(F(2, 3), CJ_SHAPE(4, 2)))                        \
     X(reshape_two_open, CJ_ESHAPE, "reshape: bad size in [-1, -1]", cj_reshape(F(2, 3), CJ_SHAPE(-1, -1)))                                 \
     X(reshape_open, CJ_ESHAPE, "reshape", cj_reshape(F(2, 3), CJ_SHAPE(-1, 4)))                                                            \
@@ -57,7 +57,8 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
     X(assign_shape, CJ_ESHAPE, "assign_: [3] does not fit into [2]", cj_assign_(F(2), F(3)))                                               \
     X(assign_dims, CJ_ESHAPE, "assign_: [2, 2] does not fit into [2]", cj_assign_(F(2), F(2, 2)))                                          \
     X(add_shape, CJ_ESHAPE, "add_: [3] does not fit into [2]", cj_add_(F(2), F(3), 1))                                                     \
-    X(write_slice_shape, CJ_ESHAPE, "write_slice_: [3, 2] f32 does not fit into [2, 2] f32", cj_write_slice_(F(2, 2), 0, cj_reshape(INDEX(0), CJ_SCALAR), F(3, 2))) \
+    X(write_slice_shape, CJ_ESHAPE, "write_slice_: [3, 2] f32 does not fit into [2, 2] f32",                                               \
+      cj_write_slice_(F(2, 2), 0, cj_reshape(INDEX(0), CJ_SCALAR), F(3, 2)))                                                               \
     X(negative_size, CJ_ESHAPE, "negative size in [2, -3]", F(2, -3))                                                                      \
     X(eye_size, CJ_ESHAPE, "eye: size -1", cj_eye(c, -1, CJ_F32))                                                                          \
     X(too_many_dims, CJ_ESHAPE, "9 dimensions, at most 8 are possible", cj_full(c, 0, (cj_shape){ .ndim = 9 }, CJ_F32))                    \
@@ -67,15 +68,15 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
     X(unsqueeze_dims, CJ_ESHAPE, "8 dimensions already", cj_unsqueeze(F(1, 1, 1, 1, 1, 1, 1, 1), 0))                                       \
     X(unfold_dims, CJ_ESHAPE, "more than 8 dimensions", cj_unfold(F(1, 1, 1, 1, 1, 1, 1, 2), 7, 1, 1))                                     \
     X(one_hot_dims, CJ_ESHAPE, "too many dimensions", cj_one_hot(I(1, 1, 1, 1, 1, 1, 1, 1), 2))                                            \
-    X(item_size, CJ_ESHAPE, "cj_item: the tensor [2, 2] has 4 elements, not 1", (cj_item(F(2, 2)), c->poison))                              \
-    X(to_f32_size, CJ_ESHAPE, "room for 3 elements given, the tensor [2, 2] has 4", (cj_to_f32(F(2, 2), (float[4]){ 0 }, 3), c->poison))    \
+    X(item_size, CJ_ESHAPE, "cj_item: the tensor [2, 2] has 4 elements, not 1", (cj_item(F(2, 2)), c->poison))                             \
+    X(to_f32_size, CJ_ESHAPE, "room for 3 elements given, the tensor [2, 2] has 4", (cj_to_f32(F(2, 2), (float[4]){ 0 }, 3), c->poison))   \
     /* empty tensors and zero-size dimensions where there is nothing to choose from */                                                     \
     X(max_empty, CJ_ESHAPE, "max: nothing to choose from along the reduced axes of [2, 0]", cj_max(F(2, 0)))                               \
     X(min_empty, CJ_ESHAPE, "min: nothing to choose from", cj_min(F(2, 0), .axes = CJ_AXIS(1)))                                            \
     X(argmax_empty, CJ_ESHAPE, "argmax: nothing to choose from", cj_argmax(F(0)))                                                          \
     X(argmin_empty, CJ_ESHAPE, "argmin: nothing to choose from", cj_argmin(F(3, 0), .axes = CJ_AXIS(-1)))                                  \
     X(ce_no_classes, CJ_ESHAPE, "cross_entropy: logits [4, 0] have no classes", cj_cross_entropy(F(4, 0), I(4)))                           \
-    X(item_empty, CJ_ESHAPE, "cj_item: the tensor [0] has 0 elements", (cj_item(F(0)), c->poison))                                          \
+    X(item_empty, CJ_ESHAPE, "cj_item: the tensor [0] has 0 elements", (cj_item(F(0)), c->poison))                                         \
     X(reshape_empty_open, CJ_ESHAPE, "reshape", cj_reshape(F(0, 3), CJ_SHAPE(-1, 0)))                                                      \
     X(index_into_empty, CJ_EINDEX, "outside [0, 0)", cj_index_select(F(0, 3), 0, I(1)))                                                    \
     /* sizes whose product overflows, or that nobody has the memory for */                                                                 \
@@ -84,10 +85,12 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
     X(overflow_reshape, CJ_ESHAPE, "overflows", cj_reshape(F(1), CJ_SHAPE(BIG, BIG)))                                                      \
     X(overflow_outer, CJ_ESHAPE, "overflows", cj_mul(cj_expand(F(1, 1), CJ_SHAPE(BIG, 1)), cj_expand(F(1, 1), CJ_SHAPE(1, BIG))))          \
     X(overflow_matmul, CJ_ESHAPE, "overflows", cj_matmul(cj_expand(F(1, 1), CJ_SHAPE(BIG, 1)), cj_expand(F(1, 1), CJ_SHAPE(1, BIG))))      \
-    X(overflow_one_hot, CJ_EMEMORY, "out of memory", cj_one_hot(cj_expand(I(1), CJ_SHAPE(BIG)), BIG))                                            \
+    X(overflow_one_hot, CJ_EMEMORY, "out of memory", cj_one_hot(cj_expand(I(1), CJ_SHAPE(BIG)), BIG))                                      \
     X(overflow_draw, CJ_ESHAPE, "uniform: the number of elements", cj_rand(c, CJ_SHAPE(BIG, BIG)))                                         \
     X(overflow_eye, CJ_EMEMORY, "out of memory", cj_eye(c, BIG, CJ_F32))                                                                   \
-    X(overflow_cat, CJ_ESHAPE, "overflows", cj_cat(CJ_TENSORS(cj_expand(F(1), CJ_SHAPE(BIG << 16)), cj_expand(F(1), CJ_SHAPE(BIG << 16)), cj_expand(F(1), CJ_SHAPE(BIG << 16))), 3, 0)) \
+    X(overflow_cat, CJ_ESHAPE, "overflows",                                                                                                \
+      cj_cat(CJ_TENSORS(cj_expand(F(1), CJ_SHAPE(BIG << 16)), cj_expand(F(1), CJ_SHAPE(BIG << 16)), cj_expand(F(1), CJ_SHAPE(BIG << 16))), \
+             3, 0))                                                                                                                        \
     X(memory_46_bits, CJ_EMEMORY, "out of memory", F(((int64_t)1 << 44) - 1024))                                                           \
     X(memory_45_bits, CJ_EMEMORY, "out of memory", F(((int64_t)1 << 43) - 1024))                                                           \
     X(memory_57_bits, CJ_EMEMORY, "out of memory", F(((int64_t)1 << 55)))                                                                  \
@@ -114,7 +117,8 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
     X(bernoulli_dtype, CJ_EDTYPE, "unknown dtype 99", cj_bernoulli(c, 0.5, CJ_SHAPE(2), .dtype = (cj_dtype)99))                            \
     X(randn_int, CJ_EDTYPE, "normal: draws floats, not i64", cj_randn(c, CJ_SHAPE(2), .dtype = CJ_I64))                                    \
     X(gradcheck_f32, CJ_EDTYPE, "gradcheck: input 1 is f32, f64 expected", gradcheck_f32(c))                                               \
-    X(write_slice_dtype, CJ_ESHAPE, "f64 does not fit into [2, 2] f32", cj_write_slice_(F(2, 2), 0, cj_reshape(INDEX(0), CJ_SCALAR), D(1, 2)))  \
+    X(write_slice_dtype, CJ_ESHAPE, "f64 does not fit into [2, 2] f32",                                                                    \
+      cj_write_slice_(F(2, 2), 0, cj_reshape(INDEX(0), CJ_SCALAR), D(1, 2)))                                                               \
     /* devices */                                                                                                                          \
     X(to_cuda, CJ_EDEVICE, "to: this context has no device", cj_to(F(2), "cuda"))                                                          \
     /* indices and axes */                                                                                                                 \
@@ -142,11 +146,13 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
     X(embedding_range, CJ_EINDEX, "index 5 at position 0 is outside [0, 4)", cj_embedding(F(4, 2), INDEX(5)))                              \
     X(one_hot_range, CJ_EINDEX, "index 5", cj_one_hot(INDEX(5), 3))                                                                        \
     X(ce_range, CJ_EINDEX, "cross_entropy: target 3 at position 0 is outside [0, 3)", cj_cross_entropy(F(1, 3), INDEX(3)))                 \
-    X(write_slice_range, CJ_EINDEX, "write_slice_: position 2 with 1 rows is outside axis 0 of [2, 3]", cj_write_slice_(F(2, 3), 0, INDEX(2), F(1, 3))) \
+    X(write_slice_range, CJ_EINDEX, "write_slice_: position 2 with 1 rows is outside axis 0 of [2, 3]",                                    \
+      cj_write_slice_(F(2, 3), 0, INDEX(2), F(1, 3)))                                                                                      \
     X(write_slice_below, CJ_EINDEX, "write_slice_: position -1", cj_write_slice_(F(2, 3), 0, INDEX(-1), F(1, 3)))                          \
-    X(write_slice_far, CJ_EINDEX, "write_slice_: position 9223372036854775807", cj_write_slice_(F(2, 3), 0, cj_from_i64(c, (int64_t[]){ INT64_MAX }, CJ_SHAPE(1)), F(1, 3))) \
+    X(write_slice_far, CJ_EINDEX, "write_slice_: position 9223372036854775807",                                                            \
+      cj_write_slice_(F(2, 3), 0, cj_from_i64(c, (int64_t[]){ INT64_MAX }, CJ_SHAPE(1)), F(1, 3)))                                         \
     X(write_slice_axis, CJ_EINDEX, "write_slice_: axis 2", cj_write_slice_(F(2, 3), 2, INDEX(0), F(1, 3)))                                 \
-    X(at_range, CJ_EINDEX, "cj_at: index 3 is out of range for axis 1 of [2, 3]", (cj_at(F(2, 3), (int64_t[]){ 0, 3 }), c->poison))         \
+    X(at_range, CJ_EINDEX, "cj_at: index 3 is out of range for axis 1 of [2, 3]", (cj_at(F(2, 3), (int64_t[]){ 0, 3 }), c->poison))        \
     /* values */                                                                                                                           \
     X(clamp_order, CJ_EVALUE, "clamp: low 2 is above high 1", cj_clamp(F(2), 2, 1))                                                        \
     X(clamp_nan, CJ_EVALUE, "clamp", cj_clamp(F(2), NAN, 1))                                                                               \
@@ -170,7 +176,8 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
     X(stream, CJ_EVALUE, "stream 77", cj_rand(c, CJ_SHAPE(2), .stream = (cj_stream)77))                                                    \
     X(norm_eps, CJ_EVALUE, "layer_norm: eps -1 is negative", cj_layer_norm(F(2), NULL, NULL, -1))                                          \
     X(norm_bias_alone, CJ_EVALUE, "layer_norm: a bias without a weight", cj_layer_norm(F(2), NULL, F(2), 0))                               \
-    X(ce_smoothing, CJ_EVALUE, "cross_entropy: label smoothing 2 is outside [0, 1]", cj_cross_entropy(F(1, 3), I(1), .label_smoothing = 2)) \
+    X(ce_smoothing, CJ_EVALUE, "cross_entropy: label smoothing 2 is outside [0, 1]",                                                       \
+      cj_cross_entropy(F(1, 3), I(1), .label_smoothing = 2))                                                                               \
     X(remainder_zero, CJ_EVALUE, "division by zero", cj_remainder(cj_ones(c, CJ_SHAPE(2), CJ_I64), I(2)))                                  \
     X(fmod_zero, CJ_EVALUE, "division by zero", cj_fmod(cj_ones(c, CJ_SHAPE(2), CJ_I64), I(2)))                                            \
     X(floor_divide_zero, CJ_EVALUE, "division by zero", cj_floor_divide(cj_ones(c, CJ_SHAPE(2), CJ_I64), I(2)))                            \
@@ -196,17 +203,19 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
     X(attention_null, CJ_EVALUE, "attention: an argument is NULL", cj_attention(F(2, 2), F(2, 2), NULL))                                   \
     X(scope_return_null, CJ_EVALUE, "cj_scope_return: the tensor is NULL", cj_scope_return(cj_scope_open(c), NULL))                        \
     X(forward_null, CJ_EVALUE, "forward: the module is NULL", cj_forward(NULL, F(2)))                                                      \
-    X(at_null, CJ_EVALUE, "cj_at: the index is NULL", (cj_at(F(2), NULL), c->poison))                                                       \
-    X(to_f64_null, CJ_EVALUE, "cj_to_f64: the caller's memory is NULL", (cj_to_f64(F(2), NULL, 2), c->poison))                              \
+    X(at_null, CJ_EVALUE, "cj_at: the index is NULL", (cj_at(F(2), NULL), c->poison))                                                      \
+    X(to_f64_null, CJ_EVALUE, "cj_to_f64: the caller's memory is NULL", (cj_to_f64(F(2), NULL, 2), c->poison))                             \
     X(custom_null, CJ_EVALUE, "custom: the definition needs a name", cj_custom(c, NULL, NULL))                                             \
-    X(custom_bare, CJ_EVALUE, "custom: the definition needs a name, a shape rule and a kernel", cj_custom(c, &(cj_custom_op){ .name = "bare", .nin = 1 }, CJ_TENSORS(F(2)))) \
+    X(custom_bare, CJ_EVALUE, "custom: the definition needs a name, a shape rule and a kernel",                                            \
+      cj_custom(c, &(cj_custom_op){ .name = "bare", .nin = 1 }, CJ_TENSORS(F(2))))                                                         \
     X(outside, CJ_EFILE, "no room on the moon", cj_fail(c, CJ_EFILE, "no room on the %s", "moon"))                                         \
     X(outside_ok, CJ_EVALUE, "said OK", cj_fail(c, CJ_OK, "said OK"))                                                                      \
     X(jacobian_rows, CJ_EVALUE, "jacobian: 2000 rows, at most 1024 are possible", cj_jacobian(c, identity, NULL, F(2000)))                 \
     X(jacobian_columns, CJ_EVALUE, "jacobian: 2000 columns", cj_jacobian(c, identity, NULL, F(2000), .forward = true))                     \
     X(hessian_size, CJ_EVALUE, "hessian: 2000 variables", cj_hessian(c, identity, NULL, F(2000)))                                          \
     X(jvp_tangent, CJ_ESHAPE, "jvp: tangent [3] does not fit [2]", cj_jvp(c, identity, NULL, CJ_TENSORS(F(2)), CJ_TENSORS(F(3)), 1).value) \
-    X(hvp_tangent, CJ_ESHAPE, "hvp: tangent [3] does not fit [2]", cj_hvp(c, squares, NULL, CJ_TENSORS(F(2)), CJ_TENSORS(F(3)), 1, (cj_tensor *[1]){ 0 })) \
+    X(hvp_tangent, CJ_ESHAPE, "hvp: tangent [3] does not fit [2]",                                                                         \
+      cj_hvp(c, squares, NULL, CJ_TENSORS(F(2)), CJ_TENSORS(F(3)), 1, (cj_tensor *[1]){ 0 }))                                              \
     X(jvp_null, CJ_EVALUE, "jvp: the function returned NULL", cj_jvp(c, nothing, NULL, CJ_TENSORS(F(2)), CJ_TENSORS(F(2)), 1).value)       \
     X(checkpoint_null, CJ_EVALUE, "checkpoint: the function returned NULL", cj_checkpoint(c, nothing, NULL, CJ_TENSORS(F(2)), 1))          \
     X(jacobian_null, CJ_EVALUE, "jacobian: the function returned NULL", cj_jacobian(c, nothing, NULL, F(2)))                               \
@@ -214,26 +223,33 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
     X(grad_constant, CJ_EGRAPH, "grad: the value depends on nothing that requires gradients", grad_of(cj_sum(F(2)), F(2)))                 \
     X(grad_kept, CJ_EGRAPH, "the value was kept and its graph cut", grad_of(keep_in_scope(cj_sum(cj_require_grad(F(2)))), F(2)))           \
     X(grad_twice, CJ_EGRAPH, "the graph is gone; a pass consumes it unless .retain is set", grad_twice(c))                                 \
-    X(grad_part_gone, CJ_EGRAPH, "backward of square: the graph of an input was consumed by an earlier pass; set .retain there", grad_part_gone(c))         \
-    X(grad_unrelated, CJ_EGRAPH, "grad: the value does not depend on x[0]; set .allow_unused for zeros", grad_of(cj_sum(cj_require_grad(F(2))), cj_require_grad(F(2)))) \
+    X(grad_part_gone, CJ_EGRAPH, "backward of square: the graph of an input was consumed by an earlier pass; set .retain there",           \
+      grad_part_gone(c))                                                                                                                   \
+    X(grad_unrelated, CJ_EGRAPH, "grad: the value does not depend on x[0]; set .allow_unused for zeros",                                   \
+      grad_of(cj_sum(cj_require_grad(F(2))), cj_require_grad(F(2))))                                                                       \
     X(grad_no_leaf, CJ_EGRAPH, "grad: x[0] does not require gradients", grad_of(cj_sum(cj_require_grad(F(2))), F(2)))                      \
     X(grad_seed_needed, CJ_ESHAPE, "grad: [2] has more than one element; give a seed", grad_of(cj_neg(cj_require_grad(F(2))), F(2)))       \
     X(grad_seed_shape, CJ_ESHAPE, "grad: seed [3] does not fit [2]", seed_shape(c))                                                        \
     X(changed_value, CJ_EGRAPH, "backward of mul: its input 2 was changed by assign_ after it had been used", changed_value(c))            \
     X(changed_by_add, CJ_EGRAPH, "backward of mul: its input 2 was changed by add_", changed_by_add(c))                                    \
-    X(changed_output, CJ_EGRAPH, "was changed by add_", changed_output(c))                                                                  \
-    X(write_history, CJ_EGRAPH, "assign_: the target was computed and its history would be lost", cj_assign_(cj_neg(cj_require_grad(F(2))), F(2))) \
-    X(write_leaf, CJ_EGRAPH, "assign_: the target is a leaf that requires gradients; write to it under cj_no_grad", cj_assign_(cj_require_grad(F(2)), F(2))) \
+    X(changed_output, CJ_EGRAPH, "was changed by add_", changed_output(c))                                                                 \
+    X(write_history, CJ_EGRAPH, "assign_: the target was computed and its history would be lost",                                          \
+      cj_assign_(cj_neg(cj_require_grad(F(2))), F(2)))                                                                                     \
+    X(write_leaf, CJ_EGRAPH, "assign_: the target is a leaf that requires gradients; write to it under cj_no_grad",                        \
+      cj_assign_(cj_require_grad(F(2)), F(2)))                                                                                             \
     X(custom_no_vjp, CJ_EGRAPH, "backward: opaque has no derivative", grad_of_opaque(c))                                                   \
     X(levels, CJ_EGRAPH, "jvp: more than 8 nested forward derivatives", deep_jvp(c, NULL, CJ_TENSORS(F(1)), 1))                            \
     /* order of calls */                                                                                                                   \
     X(scope_order, CJ_ESTATE, "is not the innermost one", scope_order(c))                                                                  \
-    X(scope_base, CJ_ESTATE, "is not the innermost one", (cj_scope_close((cj_scope){ c, 1 }), c->poison))                                   \
+    X(scope_base, CJ_ESTATE, "is not the innermost one", (cj_scope_close((cj_scope){ c, 1 }), c->poison))                                  \
     X(scope_depth, CJ_ESTATE, "scope: more than 63 scopes are open", scope_depth(c))                                                       \
     X(scope_left_open, CJ_ESTATE, "a scope that was opened inside", scope_left_open(c))
 
 static cj_tensor *identity(cj_ctx *c, void *user, cj_tensor *const *in, int n) { return (void)c, (void)user, (void)n, in[0]; }
-static cj_tensor *squares(cj_ctx *c, void *user, cj_tensor *const *in, int n) { return (void)c, (void)user, (void)n, cj_sum(cj_square(in[0])); }
+static cj_tensor *squares(cj_ctx *c, void *user, cj_tensor *const *in, int n)
+{
+    return (void)c, (void)user, (void)n, cj_sum(cj_square(in[0]));
+}
 static cj_tensor *nothing(cj_ctx *c, void *user, cj_tensor *const *in, int n) { return (void)c, (void)user, (void)in, (void)n, NULL; }
 
 static cj_tensor *gradcheck_f32(cj_ctx *c)
@@ -379,7 +395,8 @@ static void run_row(cj_ctx *c, const struct row *r)
     cj_tensor *y = r->call(c);
     if (cj_error(c) != r->code || !strstr(cj_message(c), r->says)) { /* all rows are shown before the test fails */
         wrong++;
-        print_error("%s: %s \"%s\", expected %s \"%s\"\n", r->name, cj_code_name(cj_error(c)), cj_message(c), cj_code_name(r->code), r->says);
+        print_error("%s: %s \"%s\", expected %s \"%s\"\n", r->name, cj_code_name(cj_error(c)), cj_message(c), cj_code_name(r->code),
+                    r->says);
         cj_clear(c);
         cj_scope_close(s);
         return;
@@ -630,10 +647,10 @@ static void null_among_good(void **state)
     assert_ok(c);
 #define BAD(...)                                                                                                                           \
     do {                                                                                                                                   \
-        (void)(__VA_ARGS__);                                                                                                                 \
-        if (cj_ok(c)) fail_msg("%s: no error", #__VA_ARGS__);                                                                               \
-        assert_sentence(c, #__VA_ARGS__);                                                                                                    \
-        cj_clear(c);                                                                                                                         \
+        (void)(__VA_ARGS__);                                                                                                               \
+        if (cj_ok(c)) fail_msg("%s: no error", #__VA_ARGS__);                                                                              \
+        assert_sentence(c, #__VA_ARGS__);                                                                                                  \
+        cj_clear(c);                                                                                                                       \
     } while (0)
     BAD(cj_grad(cj_sum(x), &null, 1, out));
     BAD(cj_grad(cj_sum(x), NULL, 1, out));
@@ -726,11 +743,11 @@ static void two_contexts(void **state)
     cj_optim *opt = cj_sgd(cj_module_params(net));
 #define FOREIGN(says, ...)                                                                                                                 \
     do {                                                                                                                                   \
-        (void)(__VA_ARGS__);                                                                                                                 \
-        assert_error(c, CJ_ECONTEXT, says);                                                                                                  \
-        assert_sentence(c, says);                                                                                                            \
-        cj_clear(c);                                                                                                                         \
-        cj_clear(d);                                                                                                                         \
+        (void)(__VA_ARGS__);                                                                                                               \
+        assert_error(c, CJ_ECONTEXT, says);                                                                                                \
+        assert_sentence(c, says);                                                                                                          \
+        cj_clear(c);                                                                                                                       \
+        cj_clear(d);                                                                                                                       \
     } while (0)
     FOREIGN("add: argument 2 belongs to another context", cj_add(x, y));
     FOREIGN("matmul: argument 2 belongs to another context", cj_matmul(x, y));
@@ -746,7 +763,8 @@ static void two_contexts(void **state)
     FOREIGN("belongs to another context", cj_module_param(net, "other", cj_param(y)));
     FOREIGN("belongs to another context", cj_scope_return(cj_scope_open(c), y));
     FOREIGN("belongs to another context", cj_minimise(opt, cj_sum(cj_require_grad(y))));
-    FOREIGN("belongs to another context", cj_custom(c, &(cj_custom_op){ .name = "zero", .nin = 1, .infer = infer_same, .run = run_zero }, &y));
+    FOREIGN("belongs to another context",
+            cj_custom(c, &(cj_custom_op){ .name = "zero", .nin = 1, .infer = infer_same, .run = run_zero }, &y));
     assert_works(c);
     assert_works(d);
     cj_ctx_free(d);
@@ -777,8 +795,15 @@ static void devices(void **state)
     cj_clear(c);
     assert_works(c);
 
-    cj_backend fake = { .size = sizeof fake, .name = "fake", .alloc = fake_alloc, .free = fake_free, .to_device = fake_copy, .to_host = fake_copy,
-                        .copy = fake_copy, .find = fake_find, .close = fake_close };
+    cj_backend fake = { .size = sizeof fake,
+                        .name = "fake",
+                        .alloc = fake_alloc,
+                        .free = fake_free,
+                        .to_device = fake_copy,
+                        .to_host = fake_copy,
+                        .copy = fake_copy,
+                        .find = fake_find,
+                        .close = fake_close };
     cj_tensor *host = F(2);
     c->backend = &fake;
     cj_tensor *device = cj_to(host, "cuda");
@@ -928,7 +953,7 @@ static void watch(cj_ctx *c, long at)
     c->recorder[CJ_REC_PROFILE].record = cancelling_record;
     c->active |= 1u << CJ_REC_PROFILE;
 }
-static void unwatch(cj_ctx *c) { c->active &= (uint8_t)~(1u << CJ_REC_PROFILE); }
+static void unwatch(cj_ctx *c) { c->active &= (uint8_t) ~(1u << CJ_REC_PROFILE); }
 
 /* Two rigs with the same seed: r is disturbed, the other one not; after a clear r goes on as if nothing had happened. */
 static void assert_unchanged(rig *r, const snapshot *before, long at)
@@ -988,8 +1013,7 @@ static bool accumulate_and_step(rig *r)
 {
     cj_scope s = cj_scope_open(r->c);
     bool ok = true;
-    for (int half = 0; half < 2 && ok; half++)
-        ok = cj_accumulate(r->opt, cj_cross_entropy(cj_forward(r->net, r->x), r->y), 0.5);
+    for (int half = 0; half < 2 && ok; half++) ok = cj_accumulate(r->opt, cj_cross_entropy(cj_forward(r->net, r->x), r->y), 0.5);
     ok = ok && cj_step(r->opt);
     cj_scope_close(s);
     return ok;
@@ -1217,10 +1241,10 @@ static void modules_and_optimisers(void **state)
     assert_ok(c);
 #define WRONG(code, says, ...)                                                                                                             \
     do {                                                                                                                                   \
-        (void)(__VA_ARGS__);                                                                                                                 \
-        assert_error(c, code, says);                                                                                                         \
-        assert_sentence(c, says);                                                                                                            \
-        cj_clear(c);                                                                                                                         \
+        (void)(__VA_ARGS__);                                                                                                               \
+        assert_error(c, code, says);                                                                                                       \
+        assert_sentence(c, says);                                                                                                          \
+        cj_clear(c);                                                                                                                       \
     } while (0)
     WRONG(CJ_EVALUE, "linear: sizes 0 -> 2", cj_linear(c, 0, 2));
     WRONG(CJ_EVALUE, "embedding: sizes 2 x -1", cj_embedding_layer(c, 2, -1));

@@ -64,7 +64,8 @@ static void formulas(void **unused)
             cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 3 });
             cj_dtype t = wide ? CJ_F64 : CJ_F32;
             cj_module *m = cj_module_new(c, &pair_type, 0);
-            cj_tensor *a = cj_module_param(m, "a", cj_randn(c, CJ_SHAPE(A), .dtype = t)), *b = cj_module_param(m, "b", cj_randn(c, CJ_SHAPE(B), .dtype = t));
+            cj_tensor *a = cj_module_param(m, "a", cj_randn(c, CJ_SHAPE(A), .dtype = t)),
+                      *b = cj_module_param(m, "b", cj_randn(c, CJ_SHAPE(B), .dtype = t));
             state s = { .t = 0 };
             double *v = values_of(a), *w = values_of(b);
             memcpy(s.p, v, A * sizeof *v);
@@ -72,9 +73,12 @@ static void formulas(void **unused)
             free(v);
             free(w);
             cj_params *p = cj_module_params(m);
-            cj_optim *o = !r->adam ? cj_sgd(p, .lr = r->lr, .momentum = r->momentum, .dampening = r->dampening, .weight_decay = r->decay, .nesterov = r->nesterov, .clip_norm = r->clip)
-                          : r->decoupled ? cj_adamw(p, .lr = r->lr, .beta1 = r->beta1, .beta2 = r->beta2, .eps = r->eps, .weight_decay = r->decay, .clip_norm = r->clip)
-                                         : cj_adam(p, .lr = r->lr, .beta1 = r->beta1, .beta2 = r->beta2, .eps = r->eps, .weight_decay = r->decay, .clip_norm = r->clip);
+            cj_optim *o = !r->adam ? cj_sgd(p, .lr = r->lr, .momentum = r->momentum, .dampening = r->dampening, .weight_decay = r->decay,
+                                            .nesterov = r->nesterov, .clip_norm = r->clip)
+                          : r->decoupled ? cj_adamw(p, .lr = r->lr, .beta1 = r->beta1, .beta2 = r->beta2, .eps = r->eps,
+                                                    .weight_decay = r->decay, .clip_norm = r->clip)
+                                         : cj_adam(p, .lr = r->lr, .beta1 = r->beta1, .beta2 = r->beta2, .eps = r->eps,
+                                                   .weight_decay = r->decay, .clip_norm = r->clip);
             for (int step = 0; step < STEPS; step++) {
                 cj_scope scope = cj_scope_open(c);
                 cj_tensor *ga = cj_randn(c, CJ_SHAPE(A), .dtype = t), *gb = cj_randn(c, CJ_SHAPE(B), .dtype = t);
@@ -89,7 +93,8 @@ static void formulas(void **unused)
                 double *now = values_of(a), *more = values_of(b), tolerance = wide ? 2e-15 : 2e-6;
                 for (int i = 0; i < N; i++) {
                     double found = i < A ? now[i] : more[i - A];
-                    if (!(fabs(found - s.p[i]) <= tolerance * fmax(1, fabs(s.p[i])))) fail_msg("%s, %s, step %d: %.17g, expected %.17g", r->name, wide ? "f64" : "f32", step, found, s.p[i]);
+                    if (!(fabs(found - s.p[i]) <= tolerance * fmax(1, fabs(s.p[i]))))
+                        fail_msg("%s, %s, step %d: %.17g, expected %.17g", r->name, wide ? "f64" : "f32", step, found, s.p[i]);
                 }
                 free(now);
                 free(more);
@@ -146,7 +151,8 @@ static void state_rate_and_mixed_dtypes(void **unused)
     (void)unused;
     cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
     cj_module *m = cj_module_new(c, &pair_type, 0);
-    cj_tensor *a = cj_module_param(m, "a", cj_ones(c, CJ_SHAPE(3), CJ_F32)), *b = cj_module_param(m, "b", cj_ones(c, CJ_SHAPE(2), CJ_F64)), *unused_one = cj_module_param(m, "u", cj_ones(c, CJ_SHAPE(2), CJ_F32));
+    cj_tensor *a = cj_module_param(m, "a", cj_ones(c, CJ_SHAPE(3), CJ_F32)), *b = cj_module_param(m, "b", cj_ones(c, CJ_SHAPE(2), CJ_F64)),
+              *unused_one = cj_module_param(m, "u", cj_ones(c, CJ_SHAPE(2), CJ_F32));
     cj_optim *o = cj_adam(cj_module_params(m), .lr = 0.5);
     seen s = { "", 0 };
     assert_int_equal(cj_optim_state(o, note, &s), 7);
@@ -213,7 +219,8 @@ static void layers(void **unused)
     assert_near(cj_item(cj_sum(cj_abs(cj_params_find(cj_module_params(l), "bias")))), 0, 0);
     assert_true(cj_item(cj_sum(cj_abs(cj_params_find(cj_module_params(l), "weight")))) > 0);
     cj_module *e = cj_embedding_layer(c, 300, 40, .init_std = 0.5);
-    cj_tensor *table = cj_params_at(cj_module_params(e), 0), *ids = cj_from_i64(c, (int64_t[]){ 7, 0, 299, 7 }, CJ_SHAPE(2, 2)), *rows = cj_forward(e, ids);
+    cj_tensor *table = cj_params_at(cj_module_params(e), 0), *ids = cj_from_i64(c, (int64_t[]){ 7, 0, 299, 7 }, CJ_SHAPE(2, 2)),
+              *rows = cj_forward(e, ids);
     assert_near(sqrt(cj_item(cj_var(table))), 0.5, 0.02);
     assert_int_equal(cj_ndim(rows), 3);
     assert_true(same_bits(cj_contiguous(cj_select(cj_select(rows, 0, 1), 0, 0)), cj_contiguous(cj_select(table, 0, 299))));
@@ -225,7 +232,8 @@ static void layers(void **unused)
     assert_int_equal(cj_params_count(cj_module_params(cj_layer_norm_layer(c, 4, .no_bias = true))), 1);
     assert_int_equal(cj_params_count(cj_module_params(cj_layer_norm_layer(c, 4, .no_affine = true))), 0);
     assert_near(distance(cj_forward(cj_relu_layer(c), x), cj_relu(x)) + distance(cj_forward(cj_tanh_layer(c), x), cj_tanh(x)) +
-                    distance(cj_forward(cj_sigmoid_layer(c), x), cj_sigmoid(x)) + distance(cj_forward(cj_gelu_layer(c), x), cj_gelu(x)), 0, 0);
+                    distance(cj_forward(cj_sigmoid_layer(c), x), cj_sigmoid(x)) + distance(cj_forward(cj_gelu_layer(c), x), cj_gelu(x)),
+                0, 0);
     assert_int_equal(cj_size(cj_forward(cj_flatten_layer(c), cj_zeros(c, CJ_SHAPE(2, 3, 4), CJ_F32)), 1), 12);
     /* dropout: survivors are scaled, the mean stays, evaluation is the identity */
     cj_module *d = cj_dropout_layer(c, 0.25);
@@ -243,6 +251,7 @@ static void layers(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(formulas), cmocka_unit_test(defaults), cmocka_unit_test(state_rate_and_mixed_dtypes), cmocka_unit_test(layers) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(formulas), cmocka_unit_test(defaults),
+                                        cmocka_unit_test(state_rate_and_mixed_dtypes), cmocka_unit_test(layers) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 typedef struct job {
     int64_t n, grain;
-    atomic_int *seen;      /* per item */
+    atomic_int *seen; /* per item */
     atomic_int chunks, wrong;
     int threads;
 } job;
@@ -164,7 +164,7 @@ static void callers_with_own_pools(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(borders),        cmocka_unit_test(same_bits_any_threads), cmocka_unit_test(nested),
+        cmocka_unit_test(borders),         cmocka_unit_test(same_bits_any_threads),  cmocka_unit_test(nested),
         cmocka_unit_test(many_small_jobs), cmocka_unit_test(callers_with_own_pools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

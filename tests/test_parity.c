@@ -29,7 +29,7 @@ typedef struct arguments {
 typedef cj_tensor *function(cj_ctx *c, const arguments *a, cj_tensor *const *in, int n);
 
 #define CASE(name, expression)                                                                                                             \
-    static cj_tensor *case_##name(cj_ctx *c, const arguments *a, cj_tensor *const *in, int n)                                               \
+    static cj_tensor *case_##name(cj_ctx *c, const arguments *a, cj_tensor *const *in, int n)                                              \
     {                                                                                                                                      \
         (void)c, (void)a, (void)in, (void)n;                                                                                               \
         return expression;                                                                                                                 \
@@ -40,77 +40,155 @@ typedef cj_tensor *function(cj_ctx *c, const arguments *a, cj_tensor *const *in,
 #define UNARY(name) CASE(name, cj_##name(X))
 #define BINARY(name) CASE(name, cj_##name(X, Y))
 
-UNARY(neg) UNARY(abs) UNARY(sign) UNARY(exp) UNARY(expm1) UNARY(log) UNARY(log1p) UNARY(sqrt) UNARY(rsqrt) UNARY(reciprocal) UNARY(square) UNARY(sin)
-UNARY(cos) UNARY(tanh) UNARY(sigmoid) UNARY(erf) UNARY(floor) UNARY(ceil) UNARY(round) UNARY(trunc) UNARY(relu) UNARY(silu) UNARY(softplus)
-UNARY(log_sigmoid) UNARY(isnan) UNARY(isfinite) UNARY(logical_not) UNARY(nonzero)
-CASE(gelu, cj_gelu(X, NULL))
-CASE(gelu_tanh, cj_gelu(X, &(cj_gelu_opts){ .tanh = true }))
-CASE(clamp, cj_clamp(X, (double)A(0), (double)A(1)))
-BINARY(add) BINARY(sub) BINARY(mul) BINARY(div) BINARY(maximum) BINARY(minimum) BINARY(fmod) BINARY(remainder) BINARY(atan2) BINARY(pow) BINARY(eq)
-BINARY(ne) BINARY(lt) BINARY(le) BINARY(gt) BINARY(ge) BINARY(logical_and) BINARY(logical_or) BINARY(logical_xor) BINARY(floor_divide) BINARY(matmul)
-BINARY(outer) BINARY(embedding)
-CASE(pow_scalar, cj_pow_scalar(X, (double)A(0)))
-CASE(where, cj_where(X, Y, in[2]))
-CASE(masked_fill, cj_masked_fill(X, Y, 0.5))
+UNARY(neg)
+UNARY(abs) UNARY(sign) UNARY(exp) UNARY(expm1) UNARY(log) UNARY(log1p) UNARY(sqrt) UNARY(rsqrt) UNARY(reciprocal) UNARY(square) UNARY(sin)
+    UNARY(cos) UNARY(tanh) UNARY(sigmoid) UNARY(erf) UNARY(floor) UNARY(ceil) UNARY(round) UNARY(trunc) UNARY(relu) UNARY(silu)
+        UNARY(softplus) UNARY(log_sigmoid) UNARY(isnan) UNARY(isfinite) UNARY(logical_not) UNARY(nonzero) CASE(gelu, cj_gelu(X, NULL))
+            CASE(gelu_tanh, cj_gelu(X, &(cj_gelu_opts){ .tanh = true })) CASE(clamp, cj_clamp(X, (double)A(0), (double)A(1))) BINARY(add)
+                BINARY(sub) BINARY(mul) BINARY(div) BINARY(maximum) BINARY(minimum) BINARY(fmod) BINARY(remainder) BINARY(atan2) BINARY(pow)
+                    BINARY(eq) BINARY(ne) BINARY(lt) BINARY(le) BINARY(gt) BINARY(ge) BINARY(logical_and) BINARY(logical_or)
+                        BINARY(logical_xor) BINARY(floor_divide) BINARY(matmul) BINARY(outer) BINARY(embedding)
+                            CASE(pow_scalar, cj_pow_scalar(X, (double)A(0))) CASE(where, cj_where(X, Y, in[2]))
+                                CASE(masked_fill, cj_masked_fill(X, Y, 0.5))
 
-static cj_reduce_opts reduce_opts(const arguments *a)
+                                    static cj_reduce_opts reduce_opts(const arguments *a)
 {
     cj_reduce_opts o = { .keepdim = A(1) != 0 };
     if (A(0) != -9) o.axes = CJ_AXIS((int)A(0));
     return o;
 }
 #define REDUCTION(name)                                                                                                                    \
-    static cj_tensor *case_##name(cj_ctx *c, const arguments *a, cj_tensor *const *in, int n)                                               \
+    static cj_tensor *case_##name(cj_ctx *c, const arguments *a, cj_tensor *const *in, int n)                                              \
     {                                                                                                                                      \
         (void)c, (void)n;                                                                                                                  \
         cj_reduce_opts o = reduce_opts(a);                                                                                                 \
         return cj_##name(X, &o);                                                                                                           \
     }
-REDUCTION(sum) REDUCTION(mean) REDUCTION(prod) REDUCTION(max) REDUCTION(min) REDUCTION(argmax) REDUCTION(argmin) REDUCTION(any) REDUCTION(all)
-REDUCTION(logsumexp)
-CASE(var, cj_var(X, &(cj_var_opts){ .axes = reduce_opts(a).axes, .keepdim = A(1) != 0 }))
+REDUCTION(sum)
+REDUCTION(mean) REDUCTION(prod) REDUCTION(max) REDUCTION(min) REDUCTION(argmax) REDUCTION(argmin) REDUCTION(any) REDUCTION(all)
+    REDUCTION(logsumexp) CASE(var, cj_var(X, &(cj_var_opts){ .axes = reduce_opts(a).axes, .keepdim = A(1) != 0 }))
 
-CASE(slice, cj_slice(X, 0, A(0), A(1), A(2)))
-CASE(unfold, cj_unfold(X, 0, A(0), A(1)))
-CASE(diagonal, cj_diagonal(X, A(0), 0, 1))
-CASE(tril, cj_tril(X, A(0)))
-CASE(triu, cj_triu(X, A(0)))
-CASE(cat, cj_cat(in, n, 1))
-CASE(stack, cj_stack(in, n, 1))
-CASE(transpose, cj_mul_scalar(cj_transpose(X, 0, 2), 2))
-CASE(to_i64, cj_cast(X, CJ_I64))
-CASE(to_bool, cj_cast(X, CJ_BOOL))
-CASE(to_bf16, cj_cast(X, CJ_BF16))
-CASE(to_f16, cj_cast(X, CJ_F16))
-CASE(index_select, cj_index_select(X, (int)A(0), Y))
-CASE(index_add, cj_index_add(X, (int)A(0), Y, in[2]))
-CASE(gather, cj_gather(X, (int)A(0), Y))
-CASE(scatter_add, cj_scatter_add(X, (int)A(0), Y, in[2]))
-CASE(one_hot, cj_one_hot(X, A(0)))
-CASE(linear, cj_linear_op(X, Y, n > 2 ? in[2] : NULL))
-CASE(softmax, cj_softmax(X, (int)A(0)))
-CASE(log_softmax, cj_log_softmax(X, (int)A(0)))
-CASE(layer_norm, cj_layer_norm(X, n > 1 ? Y : NULL, n > 2 ? in[2] : NULL, 0))
-CASE(attention, cj_attention(X, Y, in[2], &(cj_attention_opts){ .causal = A(0) != 0 }))
-CASE(cross_entropy, cj_cross_entropy(X, Y, &(cj_loss_opts){ (cj_reduction)A(0), (double)A(1) / 100, A(2) }))
+        CASE(slice, cj_slice(X, 0, A(0), A(1), A(2))) CASE(unfold, cj_unfold(X, 0, A(0), A(1))) CASE(diagonal, cj_diagonal(X, A(0), 0, 1))
+            CASE(tril, cj_tril(X, A(0))) CASE(triu, cj_triu(X, A(0))) CASE(cat, cj_cat(in, n, 1)) CASE(stack, cj_stack(in, n, 1))
+                CASE(transpose, cj_mul_scalar(cj_transpose(X, 0, 2), 2)) CASE(to_i64, cj_cast(X, CJ_I64)) CASE(to_bool, cj_cast(X, CJ_BOOL))
+                    CASE(to_bf16, cj_cast(X, CJ_BF16)) CASE(to_f16, cj_cast(X, CJ_F16)) CASE(index_select, cj_index_select(X, (int)A(0), Y))
+                        CASE(index_add, cj_index_add(X, (int)A(0), Y, in[2])) CASE(gather, cj_gather(X, (int)A(0), Y))
+                            CASE(scatter_add, cj_scatter_add(X, (int)A(0), Y, in[2])) CASE(one_hot, cj_one_hot(X, A(0)))
+                                CASE(linear, cj_linear_op(X, Y, n > 2 ? in[2] : NULL)) CASE(softmax, cj_softmax(X, (int)A(0)))
+                                    CASE(log_softmax, cj_log_softmax(X, (int)A(0))) CASE(layer_norm, cj_layer_norm(X, n > 1 ? Y : NULL,
+                                                                                                                   n > 2 ? in[2] : NULL, 0))
+                                        CASE(attention, cj_attention(X, Y, in[2], &(cj_attention_opts){ .causal = A(0) != 0 }))
+                                            CASE(cross_entropy,
+                                                 cj_cross_entropy(X, Y, &(cj_loss_opts){ (cj_reduction)A(0), (double)A(1) / 100, A(2) }))
 #define LOSS(name) CASE(name, cj_##name(X, Y, &(cj_loss_opts){ .reduction = (cj_reduction)A(0) }))
-LOSS(mse_loss) LOSS(l1_loss) LOSS(bce_with_logits) LOSS(nll_loss)
-CASE(bce_loss, cj_bce_loss(X, cj_cast(Y, cj_dtype_of(X)), &(cj_loss_opts){ .reduction = (cj_reduction)A(0) }))
+                                                LOSS(mse_loss) LOSS(l1_loss) LOSS(bce_with_logits) LOSS(nll_loss)
+                                                    CASE(bce_loss, cj_bce_loss(X, cj_cast(Y, cj_dtype_of(X)),
+                                                                               &(cj_loss_opts){ .reduction = (cj_reduction)A(0) }))
 
-#define ROW(name) { #name, case_##name }
-static const struct {
+#define ROW(name)                                                                                                                          \
+    {                                                                                                                                      \
+#name, case_##name                                                                                                                 \
+    }
+                                                        static const struct {
     const char *name;
     function *fn;
 } functions[] = {
-    ROW(neg), ROW(abs), ROW(sign), ROW(exp), ROW(expm1), ROW(log), ROW(log1p), ROW(sqrt), ROW(rsqrt), ROW(reciprocal), ROW(square), ROW(sin), ROW(cos),
-    ROW(tanh), ROW(sigmoid), ROW(erf), ROW(floor), ROW(ceil), ROW(round), ROW(trunc), ROW(relu), ROW(silu), ROW(softplus), ROW(log_sigmoid), ROW(isnan),
-    ROW(isfinite), ROW(logical_not), ROW(nonzero), ROW(gelu), ROW(gelu_tanh), ROW(clamp), ROW(add), ROW(sub), ROW(mul), ROW(div), ROW(maximum),
-    ROW(minimum), ROW(fmod), ROW(remainder), ROW(atan2), ROW(pow), ROW(eq), ROW(ne), ROW(lt), ROW(le), ROW(gt), ROW(ge), ROW(logical_and), ROW(logical_or),
-    ROW(logical_xor), ROW(floor_divide), ROW(matmul), ROW(outer), ROW(embedding), ROW(pow_scalar), ROW(where), ROW(masked_fill), ROW(sum), ROW(mean),
-    ROW(prod), ROW(max), ROW(min), ROW(argmax), ROW(argmin), ROW(any), ROW(all), ROW(logsumexp), ROW(var), ROW(slice), ROW(unfold), ROW(diagonal),
-    ROW(tril), ROW(triu), ROW(cat), ROW(stack), ROW(transpose), ROW(to_i64), ROW(to_bool), ROW(to_bf16), ROW(to_f16), ROW(index_select), ROW(index_add),
-    ROW(gather), ROW(scatter_add), ROW(one_hot), ROW(linear), ROW(softmax), ROW(log_softmax), ROW(layer_norm), ROW(attention), ROW(cross_entropy),
-    ROW(mse_loss), ROW(l1_loss), ROW(bce_with_logits), ROW(nll_loss), ROW(bce_loss),
+    ROW(neg),
+    ROW(abs),
+    ROW(sign),
+    ROW(exp),
+    ROW(expm1),
+    ROW(log),
+    ROW(log1p),
+    ROW(sqrt),
+    ROW(rsqrt),
+    ROW(reciprocal),
+    ROW(square),
+    ROW(sin),
+    ROW(cos),
+    ROW(tanh),
+    ROW(sigmoid),
+    ROW(erf),
+    ROW(floor),
+    ROW(ceil),
+    ROW(round),
+    ROW(trunc),
+    ROW(relu),
+    ROW(silu),
+    ROW(softplus),
+    ROW(log_sigmoid),
+    ROW(isnan),
+    ROW(isfinite),
+    ROW(logical_not),
+    ROW(nonzero),
+    ROW(gelu),
+    ROW(gelu_tanh),
+    ROW(clamp),
+    ROW(add),
+    ROW(sub),
+    ROW(mul),
+    ROW(div),
+    ROW(maximum),
+    ROW(minimum),
+    ROW(fmod),
+    ROW(remainder),
+    ROW(atan2),
+    ROW(pow),
+    ROW(eq),
+    ROW(ne),
+    ROW(lt),
+    ROW(le),
+    ROW(gt),
+    ROW(ge),
+    ROW(logical_and),
+    ROW(logical_or),
+    ROW(logical_xor),
+    ROW(floor_divide),
+    ROW(matmul),
+    ROW(outer),
+    ROW(embedding),
+    ROW(pow_scalar),
+    ROW(where),
+    ROW(masked_fill),
+    ROW(sum),
+    ROW(mean),
+    ROW(prod),
+    ROW(max),
+    ROW(min),
+    ROW(argmax),
+    ROW(argmin),
+    ROW(any),
+    ROW(all),
+    ROW(logsumexp),
+    ROW(var),
+    ROW(slice),
+    ROW(unfold),
+    ROW(diagonal),
+    ROW(tril),
+    ROW(triu),
+    ROW(cat),
+    ROW(stack),
+    ROW(transpose),
+    ROW(to_i64),
+    ROW(to_bool),
+    ROW(to_bf16),
+    ROW(to_f16),
+    ROW(index_select),
+    ROW(index_add),
+    ROW(gather),
+    ROW(scatter_add),
+    ROW(one_hot),
+    ROW(linear),
+    ROW(softmax),
+    ROW(log_softmax),
+    ROW(layer_norm),
+    ROW(attention),
+    ROW(cross_entropy),
+    ROW(mse_loss),
+    ROW(l1_loss),
+    ROW(bce_with_logits),
+    ROW(nll_loss),
+    ROW(bce_loss),
 };
 
 /* ---- the fixture ---------------------------------------------------------------------------------------------------------------------------------- */
@@ -161,10 +239,7 @@ static void read_values(char *text, values *out)
     assert_int_equal(n, out->n);
 }
 
-static cj_tensor *tensor_of(cj_ctx *c, const values *v)
-{
-    return cj_cast(cj_from_f64(c, v->v, v->shape), v->dtype);
-}
+static cj_tensor *tensor_of(cj_ctx *c, const values *v) { return cj_cast(cj_from_f64(c, v->v, v->shape), v->dtype); }
 
 static int wrong;
 
@@ -181,8 +256,8 @@ static void expect(cj_tensor *t, const values *want, double tol, int line, const
     if (!shape || cj_dtype_of(t) != want->dtype || !cj_to_f64(t, got, want->n)) {
         char text[128];
         cj_format_shape(t, text, sizeof text);
-        print_error("line %d, %s: %s %s, expected %s of %lld elements (%s)\n", line, what, cj_dtype_name(cj_dtype_of(t)), text, cj_dtype_name(want->dtype),
-                    (long long)want->n, cj_message(cj_tensor_ctx(t)));
+        print_error("line %d, %s: %s %s, expected %s of %lld elements (%s)\n", line, what, cj_dtype_name(cj_dtype_of(t)), text,
+                    cj_dtype_name(want->dtype), (long long)want->n, cj_message(cj_tensor_ctx(t)));
         wrong++;
         return;
     }
@@ -308,7 +383,8 @@ static void test_promotion(void **state)
         char a[8], b[8], sum[8], quotient[8];
         int da, db;
         if (sscanf(line, "promote %7s %d %7s %d %7s %7s", a, &da, b, &db, sum, quotient) == 6) {
-            cj_tensor *x = cj_ones(c, da ? CJ_SHAPE(2) : CJ_SCALAR, dtype_by_name(a)), *y = cj_ones(c, db ? CJ_SHAPE(2) : CJ_SCALAR, dtype_by_name(b));
+            cj_tensor *x = cj_ones(c, da ? CJ_SHAPE(2) : CJ_SCALAR, dtype_by_name(a)),
+                      *y = cj_ones(c, db ? CJ_SHAPE(2) : CJ_SCALAR, dtype_by_name(b));
             cj_dtype want = dtype_by_name(sum), ratio = dtype_by_name(quotient);
             if (cj_promote(x, y) == want && cj_dtype_of(cj_add(x, y)) == want && cj_dtype_of(cj_div(x, y)) == ratio) {
                 rows++;
@@ -343,10 +419,12 @@ static cj_optim *optimiser(const char *name, cj_params *p)
 {
     if (strcmp(name, "sgd") == 0) return cj_sgd(p, &(cj_sgd_opts){ .lr = 0.1 });
     if (strcmp(name, "momentum") == 0) return cj_sgd(p, &(cj_sgd_opts){ .lr = 0.05, .momentum = 0.9 });
-    if (strcmp(name, "dampening") == 0) return cj_sgd(p, &(cj_sgd_opts){ .lr = 0.05, .momentum = 0.9, .dampening = 0.5, .weight_decay = 0.01 });
+    if (strcmp(name, "dampening") == 0)
+        return cj_sgd(p, &(cj_sgd_opts){ .lr = 0.05, .momentum = 0.9, .dampening = 0.5, .weight_decay = 0.01 });
     if (strcmp(name, "nesterov") == 0) return cj_sgd(p, &(cj_sgd_opts){ .lr = 0.05, .momentum = 0.9, .nesterov = true });
     if (strcmp(name, "adam") == 0) return cj_adam(p, &(cj_adam_opts){ .lr = 0.05 });
-    if (strcmp(name, "adam_decay") == 0) return cj_adam(p, &(cj_adam_opts){ .lr = 0.05, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1 });
+    if (strcmp(name, "adam_decay") == 0)
+        return cj_adam(p, &(cj_adam_opts){ .lr = 0.05, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1 });
     if (strcmp(name, "adamw") == 0) return cj_adamw(p, &(cj_adam_opts){ .lr = 0.05, .weight_decay = 0.1 });
     if (strcmp(name, "clipped") == 0) return cj_sgd(p, &(cj_sgd_opts){ .lr = 0.1, .momentum = 0.9, .clip_norm = 0.2 });
     fail_msg("optimiser %s", name);
@@ -414,6 +492,7 @@ static void test_optimisers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_operators), cmocka_unit_test(test_promotion), cmocka_unit_test(test_optimisers) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_operators), cmocka_unit_test(test_promotion),
+                                        cmocka_unit_test(test_optimisers) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

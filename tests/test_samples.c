@@ -112,7 +112,7 @@ static void test_values_are_exact(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_every_row_has_samples), cmocka_unit_test(test_variety), cmocka_unit_test(test_layouts),
-                                        cmocka_unit_test(test_values_are_exact) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_every_row_has_samples), cmocka_unit_test(test_variety),
+                                        cmocka_unit_test(test_layouts), cmocka_unit_test(test_values_are_exact) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -281,7 +281,8 @@ static void cap_trims_first(void **state)
 static void debug_context_trains(void **state)
 {
     (void)state;
-    cj_ctx *a = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 3, .debug = true }), *b = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 3 });
+    cj_ctx *a = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 3, .debug = true }),
+           *b = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 3 });
     rig x, y;
     assert_true(rig_build(&x, a, 7) && rig_build(&y, b, 7));
     for (int i = 0; i < 5; i++) assert_true(rig_step(&x) && rig_step(&y));

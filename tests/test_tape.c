@@ -193,7 +193,8 @@ static void name_seen(void *user, const char *name, cj_tensor *t)
 static void names_and_sharing(void **state)
 {
     (void)state;
-    cj_module *net = cj_module_new(c, &twice_type, sizeof(twice)), *lin = cj_linear(c, 3, 3), *deep = cj_sequential(c, cj_linear(c, 3, 3), cj_relu_layer(c));
+    cj_module *net = cj_module_new(c, &twice_type, sizeof(twice)), *lin = cj_linear(c, 3, 3),
+              *deep = cj_sequential(c, cj_linear(c, 3, 3), cj_relu_layer(c));
     twice *t = cj_module_self(net);
     t->first = cj_module_add(net, "encoder", deep);
     t->second = cj_module_add(net, "head", lin);
@@ -382,7 +383,10 @@ static void nested_forward(void **state)
 }
 
 /* Third derivative by three nested forward passes. */
-static cj_tensor *quartic(cj_ctx *q, void *user, cj_tensor *const *in, int n) { return (void)q, (void)user, (void)n, cj_square(cj_square(in[0])); }
+static cj_tensor *quartic(cj_ctx *q, void *user, cj_tensor *const *in, int n)
+{
+    return (void)q, (void)user, (void)n, cj_square(cj_square(in[0]));
+}
 static cj_tensor *derivative_of(cj_ctx *q, void *user, cj_tensor *const *in, int n)
 {
     int *order = user, now = *order;
@@ -448,8 +452,8 @@ static void deep_build(deep *d)
 {
     d->c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 21 });
     for (int i = 0; i < BLOCKS; i++) {
-        d->block[i] = cj_sequential(d->c, cj_linear(d->c, WIDE, WIDE), cj_gelu_layer(d->c), cj_dropout_layer(d->c, 0.3), cj_linear(d->c, WIDE, WIDE),
-                                    cj_layer_norm_layer(d->c, WIDE), cj_tanh_layer(d->c));
+        d->block[i] = cj_sequential(d->c, cj_linear(d->c, WIDE, WIDE), cj_gelu_layer(d->c), cj_dropout_layer(d->c, 0.3),
+                                    cj_linear(d->c, WIDE, WIDE), cj_layer_norm_layer(d->c, WIDE), cj_tanh_layer(d->c));
         d->params[i] = cj_module_params(d->block[i]);
     }
 }
@@ -502,7 +506,8 @@ static void checkpoint_shares_parameters(void **state)
         for (int i = 0; i < 3; i++) y = k ? cj_checkpoint(c, scaled_tanh, w, &y, 1) : scaled_tanh(c, w, &y, 1);
         y = cj_sum(cj_mul(y, w));
         assert_true(cj_grad(y, CJ_TENSORS(x, w), 2, k ? h : g, .create_graph = true));
-        assert_true(cj_grad(cj_sum(cj_square(k ? h[0] : g[0])), CJ_TENSORS(x, w), 2, k ? hh : gg)); /* second order through the recomputation */
+        assert_true(
+            cj_grad(cj_sum(cj_square(k ? h[0] : g[0])), CJ_TENSORS(x, w), 2, k ? hh : gg)); /* second order through the recomputation */
     }
     for (int i = 0; i < 2; i++) {
         assert_near(distance(g[i], h[i]), 0, 0);
@@ -552,8 +557,14 @@ static void power_destroy(void *payload) { ++*((power *)payload)->destroyed; }
 static cj_tensor *power_of(cj_ctx *q, double exponent, int *destroyed, cj_tensor *x)
 {
     power p = { exponent, destroyed };
-    cj_custom_op op = { .name = "power", .nin = 1, .payload = &p, .payload_size = sizeof p, .destroy = power_destroy, .infer = power_infer,
-                        .run = power_run, .vjp = power_vjp };
+    cj_custom_op op = { .name = "power",
+                        .nin = 1,
+                        .payload = &p,
+                        .payload_size = sizeof p,
+                        .destroy = power_destroy,
+                        .infer = power_infer,
+                        .run = power_run,
+                        .vjp = power_vjp };
     return cj_custom(q, &op, &x);
 }
 static cj_tensor *cube(cj_ctx *q, void *user, cj_tensor *const *in, int n) { return (void)n, power_of(q, 3, user, in[0]); }
@@ -606,7 +617,9 @@ static void custom_operator(void **state)
     assert_error(c, CJ_EDTYPE, "power: f64 expected");
     cj_clear(c);
     assert_int_equal(destroyed, 3);
-    cj_custom_op big = { .name = "big", .nin = 1, .payload = f, .payload_size = CJ_MAX_ATTR_BYTES + 1, .infer = power_infer, .run = power_run };
+    cj_custom_op big = {
+        .name = "big", .nin = 1, .payload = f, .payload_size = CJ_MAX_ATTR_BYTES + 1, .infer = power_infer, .run = power_run
+    };
     assert_true(cj_is_poison(cj_custom(c, &big, &f)));
     assert_error(c, CJ_EVALUE, "big: payload of 513 bytes, at most 512 are possible");
     cj_clear(c);
@@ -618,7 +631,10 @@ static void custom_operator(void **state)
 
 /* ---- the checker ------------------------------------------------------------------------------------------------------------------------------------------- */
 
-static cj_tensor *kinked(cj_ctx *q, void *user, cj_tensor *const *in, int n) { return (void)q, (void)user, (void)n, cj_add(cj_relu(in[0]), cj_abs(in[0])); }
+static cj_tensor *kinked(cj_ctx *q, void *user, cj_tensor *const *in, int n)
+{
+    return (void)q, (void)user, (void)n, cj_add(cj_relu(in[0]), cj_abs(in[0]));
+}
 static void gradcheck_skips_kinks(void **state)
 {
     (void)state;

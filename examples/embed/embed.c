@@ -127,7 +127,8 @@ int main(void)
 
     cj_tensor *at = cj_from_f64(c, (double[]){ -2, -0.5, 0.3, 4 }, CJ_SHAPE(4));
     cj_gradcheck_result check = cj_gradcheck(c, softsign_fn, NULL, &at, 1, .second_order = true);
-    printf("softsign, an operator of this program: derivatives %s (worst error %.1e)\n", check.ok ? "agree with differences" : check.what, check.worst);
+    printf("softsign, an operator of this program: derivatives %s (worst error %.1e)\n", check.ok ? "agree with differences" : check.what,
+           check.worst);
     expect(check.ok, check.what);
 
     pthread_t other;

@@ -9,7 +9,8 @@
 #include <thread>
 #include <vector>
 
-namespace {
+namespace
+{
 
 cj_shape shape(std::initializer_list<int64_t> sizes)
 {
@@ -19,14 +20,15 @@ cj_shape shape(std::initializer_list<int64_t> sizes)
 }
 
 // What is made while it lives goes with it.
-class Scope {
-public:
+class Scope
+{
+  public:
     explicit Scope(cj_ctx *c) : scope_(cj_scope_open(c)) {}
     ~Scope() { cj_scope_close(scope_); }
     Scope(const Scope &) = delete;
     Scope &operator=(const Scope &) = delete;
 
-private:
+  private:
     cj_scope scope_;
 };
 

@@ -42,7 +42,10 @@ bool cj__backend_open(cj_ctx *c, const char *device)
     if (colon) *colon = 0;
     if (strcmp(name, "cuda") != 0) return cj__error(c, CJ_EDEVICE, "device '%s' is unknown; cpu, cuda or cuda:N expected", device);
     void *handle = find_backend(name);
-    if (!handle) return cj__error(c, CJ_EDEVICE, "device '%s': libcajal-%s.so was not found beside the library, in $CAJAL_BACKENDS or in the library path", device, name);
+    if (!handle)
+        return cj__error(c, CJ_EDEVICE,
+                         "device '%s': libcajal-%s.so was not found beside the library, in $CAJAL_BACKENDS or in the library path", device,
+                         name);
     const cj_backend *(*table)(void) = NULL;
     *(void **)&table = dlsym(handle, "cj_backend_table");
     const cj_backend *b = table ? table() : NULL;

@@ -26,8 +26,8 @@ typedef struct cj_tangent cj_tangent;
 
 struct cj_storage {
     void *data;
-    size_t bytes;        /* usable */
-    size_t block;        /* size of the allocator block, or of the device allocation */
+    size_t bytes; /* usable */
+    size_t block; /* size of the allocator block, or of the device allocation */
     int32_t refs;
     uint32_t version;    /* bumped by every write */
     const cj_op *writer; /* the last write, for error messages */
@@ -35,24 +35,24 @@ struct cj_storage {
     int32_t slot;        /* its number in that capture */
     uint8_t persistent;
     uint8_t device;
-    uint8_t borrowed;    /* data belongs to somebody else: an input of a plan, a plan's arena */
+    uint8_t borrowed; /* data belongs to somebody else: an input of a plan, a plan's arena */
 };
 
 /* ---- tensor --------------------------------------------------------------------------------------------------------------------- */
 
 enum {
-    CJ_T_REQUIRES = 1,   /* gradients flow through it */
-    CJ_T_LEAF = 2,       /* a parameter, or made by cj_require_grad: gradients end here */
+    CJ_T_REQUIRES = 1, /* gradients flow through it */
+    CJ_T_LEAF = 2,     /* a parameter, or made by cj_require_grad: gradients end here */
     CJ_T_PERSISTENT = 4,
-    CJ_T_CLOSED = 8,     /* its scope is closed (seen in debug contexts, or while the tape still holds the header) */
+    CJ_T_CLOSED = 8, /* its scope is closed (seen in debug contexts, or while the tape still holds the header) */
     CJ_T_POISON = 16,
     CJ_T_CONTIGUOUS = 32,
-    CJ_T_CUT = 64,       /* cj_keep of a value that had a graph: differentiating through it is an error */
+    CJ_T_CUT = 64, /* cj_keep of a value that had a graph: differentiating through it is an error */
 };
 
 struct cj_tensor {
     cj_ctx *ctx;
-    cj_storage *st;      /* NULL: the data was let go (only the tape sees such a header) */
+    cj_storage *st; /* NULL: the data was let go (only the tape sees such a header) */
     char *data;
     int64_t numel;
     int32_t refs, data_refs;
@@ -118,14 +118,14 @@ typedef enum cj_jvp_rule {
 } cj_jvp_rule;
 
 enum {
-    CJ_OP_RANDOM = 1,   /* attrs begin with cj_random_attrs */
-    CJ_OP_VIEW = 2,     /* makes a header on the input's storage; nothing runs */
-    CJ_OP_HOST = 4,     /* reads values on the host: not capturable */
-    CJ_OP_DYNAMIC = 8,  /* the result's shape depends on values: not capturable */
-    CJ_OP_WRITES = 16,  /* writes in[0]; with attributes that begin with cj_write_attrs, the first `writes` inputs */
+    CJ_OP_RANDOM = 1,  /* attrs begin with cj_random_attrs */
+    CJ_OP_VIEW = 2,    /* makes a header on the input's storage; nothing runs */
+    CJ_OP_HOST = 4,    /* reads values on the host: not capturable */
+    CJ_OP_DYNAMIC = 8, /* the result's shape depends on values: not capturable */
+    CJ_OP_WRITES = 16, /* writes in[0]; with attributes that begin with cj_write_attrs, the first `writes` inputs */
     CJ_OP_WRITES_MANY = 64,
-    CJ_OP_QUICK = 128,  /* elementwise, f32 in gives f32 out: small calls take the short way */
-    CJ_OP_NOGRAD = 32   /* results never require gradients */
+    CJ_OP_QUICK = 128, /* elementwise, f32 in gives f32 out: small calls take the short way */
+    CJ_OP_NOGRAD = 32  /* results never require gradients */
 };
 
 struct cj_op {
@@ -133,13 +133,13 @@ struct cj_op {
     const char *family;
     cj_kind kind;
     uint32_t flags;
-    int nin, nout;                        /* nin -1: any number */
+    int nin, nout; /* nin -1: any number */
     size_t attr_size;
-    int ew;                               /* cj_ew_code + 1 for elementwise operators, else 0 */
-    uint32_t save_in, save_out;           /* bit i: the vjp reads the data of input (output) i */
+    int ew;                     /* cj_ew_code + 1 for elementwise operators, else 0 */
+    uint32_t save_in, save_out; /* bit i: the vjp reads the data of input (output) i */
     /* Checks the inputs and describes the outputs through cj__out or cj__out_view; false after cj__error. */
     bool (*infer)(cj_call *call);
-    bool (*run)(cj_call *call);           /* CPU kernel; false after cj__error */
+    bool (*run)(cj_call *call); /* CPU kernel; false after cj__error */
     void (*vjp)(cj_vjp_args *v);
     cj_jvp_rule jvp_rule;
     void (*jvp)(cj_jvp_args *j);
@@ -189,16 +189,16 @@ void cj__recorders_install(cj_ctx *c);
 
 struct cj_node {
     const cj_op *op;
-    int64_t seq;        /* place on the tape */
-    uint64_t mark;      /* the backward pass that reached it */
-    uint64_t useful;    /* the pass in which a wanted gradient lies below it */
+    int64_t seq;     /* place on the tape */
+    uint64_t mark;   /* the backward pass that reached it */
+    uint64_t useful; /* the pass in which a wanted gradient lies below it */
     int nin, nout;
     const char *file;
     int line;
-    int depth;          /* scope in which it was made */
+    int depth; /* scope in which it was made */
     cj_tensor **in, **out;
-    uint32_t *version;  /* of the saved ones: inputs, then outputs */
-    cj_tensor **g;      /* during backward: gradient of each output */
+    uint32_t *version; /* of the saved ones: inputs, then outputs */
+    cj_tensor **g;     /* during backward: gradient of each output */
     void *attrs;
     size_t size;
 };
@@ -215,9 +215,9 @@ struct cj_tangent {
 #define CJ_MAX_SCOPES 64
 
 typedef struct cj_scope_frame {
-    cj_tensor *head;    /* headers, newest first */
-    int64_t tape_mark;  /* nodes from here on belong to it */
-    bool frame;         /* an inner frame of the library: closing it keeps the graph */
+    cj_tensor *head;   /* headers, newest first */
+    int64_t tape_mark; /* nodes from here on belong to it */
+    bool frame;        /* an inner frame of the library: closing it keeps the graph */
     uint64_t serial;
 } cj_scope_frame;
 
@@ -231,12 +231,12 @@ struct cj_ctx {
     atomic_int cancelled;
     bool grad_enabled;
     bool debug;
-    bool committing;                     /* a write of several parts is under way: cancellation waits until it is whole */
-    uint8_t active;                      /* bit per recorder that must see every call */
-    int fwd_limit;                       /* forward mode: how many of the levels below propagate */
-    uint64_t fwd_level[CJ_MAX_LEVELS];   /* never reused: a stale tangent belongs to no open level */
+    bool committing;                   /* a write of several parts is under way: cancellation waits until it is whole */
+    uint8_t active;                    /* bit per recorder that must see every call */
+    int fwd_limit;                     /* forward mode: how many of the levels below propagate */
+    uint64_t fwd_level[CJ_MAX_LEVELS]; /* never reused: a stale tangent belongs to no open level */
     uint64_t fwd_next;
-    int depth;                           /* open scopes */
+    int depth; /* open scopes */
     cj_scope_frame scope[CJ_MAX_SCOPES];
     cj_tensor *free_headers;
     const cj_cpu_kernels *k;
@@ -255,8 +255,8 @@ struct cj_ctx {
     size_t memory_cap;
     cj_alloc_fn alloc;
     void *alloc_user;
-    void *slabs;                         /* header slabs, linked through their first word */
-    cj_tensor *persistent;               /* list */
+    void *slabs;           /* header slabs, linked through their first word */
+    cj_tensor *persistent; /* list */
     void *scratch;
     size_t scratch_bytes;
 
@@ -274,17 +274,17 @@ struct cj_ctx {
     /* capture */
     cj_trace *trace;
     uint64_t trace_epoch;
-    int mode;                            /* what cj_module_train said last; part of a plan's key */
+    int mode; /* what cj_module_train said last; part of a plan's key */
 
     cj_profiler *profiler;
-    const cj_backend *backend;           /* device kernels, or NULL */
+    const cj_backend *backend; /* device kernels, or NULL */
     void *device_state;
     void *backend_handle;
     char device[16];
     cj_log_fn log;
     void *log_user;
     int threads;
-    void *extra;                         /* list of objects freed with the context (modules, optimisers, plans) */
+    void *extra; /* list of objects freed with the context (modules, optimisers, plans) */
 };
 
 /* The device back-end: what libcajal-cuda.so's one symbol returns.  No undefined cj_ symbols there: it calls back through `host`. */
@@ -308,7 +308,7 @@ struct cj_backend {
     bool (*graph_launch)(void *state, void *graph);
     void (*graph_free)(void *state, void *graph);
     const char *(*describe)(void *state);
-    const char *(*fault)(void *state);   /* message of the last failure, or NULL */
+    const char *(*fault)(void *state); /* message of the last failure, or NULL */
     /* Call numbers of the random streams: a kernel draws with base.call + bases[stream]; zero outside of replays. */
     bool (*set_bases)(void *state, const uint64_t *bases, int n);
 };
@@ -366,7 +366,7 @@ void cj__make_persistent(cj_tensor *t);
 bool cj__update_contiguous(cj_tensor *t); /* recomputes the flag */
 /* numel of a shape, or -1 after an error (negative size, overflow). */
 int64_t cj__numel(cj_ctx *c, const char *op, int ndim, const int64_t *shape);
-double cj__load(const cj_tensor *t, int64_t offset);             /* one element of host data */
+double cj__load(const cj_tensor *t, int64_t offset); /* one element of host data */
 int64_t cj__load_i64(const cj_tensor *t, int64_t offset);
 void cj__store(cj_dtype dtype, void *p, double v);
 /* t usable as an operand: not NULL, not poison, not closed, of this context. Sets the error. */
@@ -377,7 +377,7 @@ int cj__frame_open(cj_ctx *c);
 void cj__frame_close(cj_ctx *c, int depth, cj_tensor **keep, int n);
 /* Takes a tensor of an inner frame out of it: the caller owns one reference.  A tensor from elsewhere is retained. */
 void cj__take(cj_ctx *c, cj_tensor *t);
-void cj__give(cj_ctx *c, cj_tensor *t); /* hands that reference to the innermost scope */
+void cj__give(cj_ctx *c, cj_tensor *t);      /* hands that reference to the innermost scope */
 void cj__tape_drop(cj_ctx *c, int64_t mark); /* frees nodes from mark on */
 void cj__node_free(cj_ctx *c, cj_node *n);
 

@@ -26,9 +26,9 @@ void cj__position(const char **file, int *line)
     *line = here.line;
 }
 
-static const char *const code_names[CJ_CODES] = { "CJ_OK",        "CJ_ESHAPE",  "CJ_EDTYPE",   "CJ_EDEVICE", "CJ_EINDEX",
-                                                  "CJ_EVALUE",    "CJ_EMEMORY", "CJ_ECANCELLED", "CJ_ESTALE",  "CJ_ECONTEXT",
-                                                  "CJ_EGRAPH",    "CJ_ECAPTURE", "CJ_EFILE",    "CJ_ESTATE" };
+static const char *const code_names[CJ_CODES] = { "CJ_OK",     "CJ_ESHAPE",   "CJ_EDTYPE",     "CJ_EDEVICE", "CJ_EINDEX",
+                                                  "CJ_EVALUE", "CJ_EMEMORY",  "CJ_ECANCELLED", "CJ_ESTALE",  "CJ_ECONTEXT",
+                                                  "CJ_EGRAPH", "CJ_ECAPTURE", "CJ_EFILE",      "CJ_ESTATE" };
 
 const char *cj_code_name(cj_code code) { return (unsigned)code < CJ_CODES ? code_names[code] : "unknown"; }
 bool cj_ok(const cj_ctx *c) { return c && c->error == CJ_OK && !atomic_load_explicit(&c->cancelled, memory_order_relaxed); }

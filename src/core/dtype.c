@@ -8,9 +8,15 @@ static const struct {
     uint8_t size, category; /* bool 0 < integer 1 < float 2 */
     uint8_t rank;           /* width within the category */
 } info[CJ_DTYPES] = {
-    [CJ_DEFAULT_DTYPE] = { "default", 0, 0, 0 }, [CJ_F32] = { "f32", 4, 2, 2 }, [CJ_F64] = { "f64", 8, 2, 3 },
-    [CJ_BF16] = { "bf16", 2, 2, 1 },             [CJ_F16] = { "f16", 2, 2, 1 }, [CJ_I64] = { "i64", 8, 1, 3 },
-    [CJ_I32] = { "i32", 4, 1, 2 },               [CJ_U8] = { "u8", 1, 1, 1 },   [CJ_BOOL] = { "bool", 1, 0, 0 },
+    [CJ_DEFAULT_DTYPE] = { "default", 0, 0, 0 },
+    [CJ_F32] = { "f32", 4, 2, 2 },
+    [CJ_F64] = { "f64", 8, 2, 3 },
+    [CJ_BF16] = { "bf16", 2, 2, 1 },
+    [CJ_F16] = { "f16", 2, 2, 1 },
+    [CJ_I64] = { "i64", 8, 1, 3 },
+    [CJ_I32] = { "i32", 4, 1, 2 },
+    [CJ_U8] = { "u8", 1, 1, 1 },
+    [CJ_BOOL] = { "bool", 1, 0, 0 },
 };
 
 const char *cj_dtype_name(cj_dtype t) { return (unsigned)t < CJ_DTYPES ? info[t].name : "unknown"; }

@@ -81,9 +81,9 @@ void *cj__alloc(cj_ctx *c, size_t bytes)
         }
         if (!b) {
             if (c->memory_cap && c->memory.held + size > c->memory_cap)
-                cj__error(c, CJ_EMEMORY, "memory cap reached: %zu bytes asked for, %zu of %zu in use", bytes, c->memory.held, c->memory_cap);
-            else
-                cj__error(c, CJ_EMEMORY, "out of memory: %zu bytes asked for, %zu in use", bytes, c->memory.held);
+                cj__error(c, CJ_EMEMORY, "memory cap reached: %zu bytes asked for, %zu of %zu in use", bytes, c->memory.held,
+                          c->memory_cap);
+            else cj__error(c, CJ_EMEMORY, "out of memory: %zu bytes asked for, %zu in use", bytes, c->memory.held);
             return NULL;
         }
     }

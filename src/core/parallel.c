@@ -98,7 +98,8 @@ void cj__parallel_for(cj_pool *p, int64_t n, int64_t grain, cj_range_fn fn, void
     if (n <= 0) return;
     if (grain < 1) grain = 1;
     bool free_pool = false;
-    if (!p || n <= grain || !atomic_compare_exchange_strong_explicit(&p->busy, &free_pool, true, memory_order_acquire, memory_order_relaxed)) {
+    if (!p || n <= grain ||
+        !atomic_compare_exchange_strong_explicit(&p->busy, &free_pool, true, memory_order_acquire, memory_order_relaxed)) {
         for (int64_t b = 0; b < n; b += grain) fn(arg, b, b + grain < n ? b + grain : n, 0);
         return;
     }

@@ -26,12 +26,14 @@
 #define CJ_HD inline
 #endif
 
-static CJ_HD void cj_philox_key(uint64_t seed, uint64_t stream, uint32_t key[2]) {
+static CJ_HD void cj_philox_key(uint64_t seed, uint64_t stream, uint32_t key[2])
+{
     key[0] = (uint32_t)seed ^ (uint32_t)(stream * 0x9E3779B9u);
     key[1] = (uint32_t)(seed >> 32) ^ (uint32_t)(stream * 0xBB67AE85u);
 }
 
-static CJ_HD void cj_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
+static CJ_HD void cj_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+{
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
     for (int round = 0; round < 10; round++) {
         const uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
@@ -46,19 +48,22 @@ static CJ_HD void cj_philox4x32_10(const uint32_t counter[4], const uint32_t key
 }
 
 /* The four words of a block. */
-static CJ_HD void cj_philox_block(const uint32_t key[2], uint64_t call, uint64_t block, uint32_t out[4]) {
+static CJ_HD void cj_philox_block(const uint32_t key[2], uint64_t call, uint64_t block, uint32_t out[4])
+{
     const uint32_t counter[4] = { (uint32_t)call, (uint32_t)(call >> 32), (uint32_t)block, (uint32_t)(block >> 32) };
     cj_philox4x32_10(counter, key, out);
 }
 
 /* ---- f32 ------------------------------------------------------------------------------------------------------------------------------ */
 
-static CJ_HD uint32_t cj_philox_bits32(float x) {
+static CJ_HD uint32_t cj_philox_bits32(float x)
+{
     uint32_t u;
     memcpy(&u, &x, sizeof u);
     return u;
 }
-static CJ_HD float cj_philox_float32(uint32_t u) {
+static CJ_HD float cj_philox_float32(uint32_t u)
+{
     float x;
     memcpy(&x, &u, sizeof x);
     return x;
@@ -71,13 +76,15 @@ static CJ_HD float cj_philox_unit_f32(uint32_t w) { return (float)(int32_t)(w >>
 static CJ_HD float cj_philox_open_f32(uint32_t w) { return (float)(int32_t)((w >> 1) | 1) * 0x1p-31f; }
 
 /* lo + u * span, at most top: the largest number of the target dtype below the upper end, so that rounding never reaches that end. */
-static CJ_HD float cj_philox_uniform_f32(uint32_t w, float lo, float span, float top) {
+static CJ_HD float cj_philox_uniform_f32(uint32_t w, float lo, float span, float top)
+{
     const float v = fmaf(cj_philox_unit_f32(w), span, lo);
     return v < top ? v : top;
 }
 
 /* log(x) of a normal x > 0, within an ulp or so: x = 2^e (1+m), sqrt(1/2) <= 1+m < sqrt(2); the polynomial is that of Cephes logf (Moshier). */
-static CJ_HD float cj_philox_log_f32(float x) {
+static CJ_HD float cj_philox_log_f32(float x)
+{
     const uint32_t b = cj_philox_bits32(x) + (0x3f800000u - 0x3f3504f3u);
     const float e = (float)((int32_t)(b >> 23) - 127);
     const float m = cj_philox_float32((b & 0x7fffffu) + 0x3f3504f3u) - 1.0f;
@@ -98,7 +105,8 @@ static CJ_HD float cj_philox_log_f32(float x) {
 }
 
 /* cos and sin of the angle 2 pi w / 2^32.  The top two bits are the quadrant, the rest (signed) an angle within 45 degrees of its axis. */
-static CJ_HD void cj_philox_sincos_f32(uint32_t w, float *cosine, float *sine) {
+static CJ_HD void cj_philox_sincos_f32(uint32_t w, float *cosine, float *sine)
+{
     const float t = (float)(int32_t)(w << 2) * (1.57079632679489662f * 0x1p-32f);
     const float z = t * t;
     float s = fmaf(z, -1.9515295891e-4f, 8.3321608736e-3f);
@@ -117,7 +125,8 @@ static CJ_HD void cj_philox_sincos_f32(uint32_t w, float *cosine, float *sine) {
 /* Box and Muller (1958): radius sqrt(-2 log u). The square root is IEEE's, left to the caller in vector code. */
 static CJ_HD float cj_philox_radius2_f32(uint32_t w) { return -2.0f * cj_philox_log_f32(cj_philox_open_f32(w)); }
 
-static CJ_HD void cj_philox_normal_f32(uint32_t w0, uint32_t w1, float mean, float deviation, float out[2]) {
+static CJ_HD void cj_philox_normal_f32(uint32_t w0, uint32_t w1, float mean, float deviation, float out[2])
+{
     float c, s;
     const float r = sqrtf(cj_philox_radius2_f32(w0));
     cj_philox_sincos_f32(w1, &c, &s);
@@ -128,7 +137,8 @@ static CJ_HD void cj_philox_normal_f32(uint32_t w0, uint32_t w1, float mean, flo
 static CJ_HD float cj_philox_exponential_f32(uint32_t w, float rate) { return -cj_philox_log_f32(cj_philox_open_f32(w)) / rate; }
 
 /* True with probability p, to 2^-33: w < round(p * 2^32); p = 0 is never, p = 1 is always. */
-static CJ_HD uint64_t cj_philox_threshold(double p) {
+static CJ_HD uint64_t cj_philox_threshold(double p)
+{
     return p >= 1.0 ? (uint64_t)1 << 32 : p > 0.0 ? (uint64_t)(p * 4294967296.0 + 0.5) : 0;
 }
 static CJ_HD int cj_philox_bernoulli(uint32_t w, uint64_t threshold) { return w < threshold; }
@@ -139,23 +149,27 @@ static CJ_HD uint64_t cj_philox_word64(uint32_t low, uint32_t high) { return (ui
 
 /* floor(w * range / 2^64): an integer in [0, range). Each value's probability differs from 1/range by less than 2^-64, a relative bias below
  * range / 2^64. */
-static CJ_HD uint64_t cj_philox_below(uint64_t w, uint64_t range) {
+static CJ_HD uint64_t cj_philox_below(uint64_t w, uint64_t range)
+{
     const uint64_t wl = (uint32_t)w, wh = w >> 32, rl = (uint32_t)range, rh = range >> 32;
     const uint64_t mid = wh * rl + ((wl * rl) >> 32);
     const uint64_t mid2 = wl * rh + (uint32_t)mid;
     return wh * rh + (mid >> 32) + (mid2 >> 32);
 }
 /* The same for range < 2^32, where half of it is zero. */
-static CJ_HD uint64_t cj_philox_below32(uint64_t w, uint32_t range) {
+static CJ_HD uint64_t cj_philox_below32(uint64_t w, uint32_t range)
+{
     return ((w >> 32) * range + (((w & 0xffffffffu) * range) >> 32)) >> 32;
 }
 
-static CJ_HD uint64_t cj_philox_bits64(double x) {
+static CJ_HD uint64_t cj_philox_bits64(double x)
+{
     uint64_t u;
     memcpy(&u, &x, sizeof u);
     return u;
 }
-static CJ_HD double cj_philox_float64(uint64_t u) {
+static CJ_HD double cj_philox_float64(uint64_t u)
+{
     double x;
     memcpy(&x, &u, sizeof x);
     return x;
@@ -166,13 +180,15 @@ static CJ_HD double cj_philox_unit_f64(uint64_t w) { return (double)(int64_t)(w 
 /* Midpoints of 2^-62 cells, rounded: in [2^-63, 1]. */
 static CJ_HD double cj_philox_open_f64(uint64_t w) { return (double)(int64_t)((w >> 1) | 1) * 0x1p-63; }
 
-static CJ_HD double cj_philox_uniform_f64(uint64_t w, double lo, double span, double top) {
+static CJ_HD double cj_philox_uniform_f64(uint64_t w, double lo, double span, double top)
+{
     const double v = fma(cj_philox_unit_f64(w), span, lo);
     return v < top ? v : top;
 }
 
 /* log(x) of a normal x > 0, method and coefficients of fdlibm e_log.c (Sun, 1993). */
-static CJ_HD double cj_philox_log_f64(double x) {
+static CJ_HD double cj_philox_log_f64(double x)
+{
     const uint64_t b = cj_philox_bits64(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
     const double e = (double)((int64_t)(b >> 52) - 1023);
     const double f = cj_philox_float64((b & 0xfffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
@@ -188,7 +204,8 @@ static CJ_HD double cj_philox_log_f64(double x) {
     return fma(e, 6.93147180369123816490e-01, f - (half - fma(s, half + p, e * 1.90821492927058770002e-10)));
 }
 
-static CJ_HD void cj_philox_sincos_f64(uint64_t w, double *cosine, double *sine) {
+static CJ_HD void cj_philox_sincos_f64(uint64_t w, double *cosine, double *sine)
+{
     const double t = (double)(int64_t)(w << 2) * (1.57079632679489661923 * 0x1p-64);
     const double z = t * t;
     double s = 1.58969099521155010221e-10;
@@ -211,7 +228,8 @@ static CJ_HD void cj_philox_sincos_f64(uint64_t w, double *cosine, double *sine)
     *sine = cj_philox_float64(cj_philox_bits64(b) ^ ((q & 2u) << 62));
 }
 
-static CJ_HD void cj_philox_normal_f64(uint64_t w0, uint64_t w1, double mean, double deviation, double out[2]) {
+static CJ_HD void cj_philox_normal_f64(uint64_t w0, uint64_t w1, double mean, double deviation, double out[2])
+{
     double c, s;
     const double r = sqrt(-2.0 * cj_philox_log_f64(cj_philox_open_f64(w0)));
     cj_philox_sincos_f64(w1, &c, &s);

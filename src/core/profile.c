@@ -56,7 +56,8 @@ static bool record(cj_ctx *c, cj_call *call)
     if (call->op->flags & CJ_OP_VIEW) return true;
     if (c->backend) c->backend->sync(c->device_state);
     double end = now();
-    p->event[p->n++] = (cj_event){ call->op, p->kernel - p->started, end - p->kernel, bytes_of(call), call->op->flops ? call->op->flops(call) : 0 };
+    p->event[p->n++] =
+        (cj_event){ call->op, p->kernel - p->started, end - p->kernel, bytes_of(call), call->op->flops ? call->op->flops(call) : 0 };
     return true;
 }
 
@@ -80,7 +81,7 @@ static int by_time(const void *a, const void *b)
 int cj_profile_stop(cj_ctx *c, cj_profile_row *rows, int n)
 {
     if (!c || !c->profiler) return 0;
-    c->active &= (uint8_t)~(1u << CJ_REC_PROFILE);
+    c->active &= (uint8_t) ~(1u << CJ_REC_PROFILE);
     enum { KINDS = 256 };
     cj_profile_row table[KINDS] = { 0 };
     int used = 0;
@@ -109,7 +110,9 @@ bool cj_profile_trace(cj_ctx *c, const char *path)
     fputs("[", f);
     for (int64_t i = 0; i < c->profiler->n; i++) {
         const cj_event *e = &c->profiler->event[i];
-        fprintf(f, "%s\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"bytes\":%.0f,\"flops\":%.0f}}",
+        fprintf(f,
+                "%s\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"bytes\":%.0f,"
+                "\"flops\":%.0f}}",
                 i ? "," : "", e->op->name, e->op->family, 1e6 * e->start, 1e6 * e->seconds, e->bytes, e->flops);
     }
     fputs("\n]\n", f);

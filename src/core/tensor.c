@@ -230,12 +230,13 @@ bool cj__usable(cj_ctx *c, const char *op, int i, const cj_tensor *t)
 {
     if (!t) return cj__error(c, CJ_EVALUE, "%s: argument %d is NULL", op, i + 1);
     if (t->ctx != c) return cj__error(c, CJ_ECONTEXT, "%s: argument %d belongs to another context", op, i + 1);
-    if (t->flags & CJ_T_POISON) return cj__error(c, CJ_ESTALE, "%s: argument %d is the result of an earlier error that was cleared", op, i + 1);
+    if (t->flags & CJ_T_POISON)
+        return cj__error(c, CJ_ESTALE, "%s: argument %d is the result of an earlier error that was cleared", op, i + 1);
     if (t->flags & CJ_T_CLOSED) {
         const char *file = t->closed_file && c->debug ? t->closed_file : NULL, *slash = file ? strrchr(file, '/') : NULL;
         if (file)
-            return cj__error(c, CJ_ESTALE, "%s: argument %d is used after its scope was closed at %s:%d", op, i + 1, slash ? slash + 1 : file,
-                             t->closed_line);
+            return cj__error(c, CJ_ESTALE, "%s: argument %d is used after its scope was closed at %s:%d", op, i + 1,
+                             slash ? slash + 1 : file, t->closed_line);
         return cj__error(c, CJ_ESTALE, "%s: argument %d is used after its scope was closed", op, i + 1);
     }
     if (!t->st) return cj__error(c, CJ_ESTALE, "%s: argument %d has no data any more", op, i + 1);
@@ -350,8 +351,7 @@ static bool readable(cj_tensor *t, const char *op)
 {
     cj_ctx *c = t->ctx;
     if (c->error || !cj__usable(c, op, 0, t)) return false;
-    if (c->trace)
-        return cj__error(c, CJ_ECAPTURE, "%s: reads a value inside a captured step; return it as an output instead", op);
+    if (c->trace) return cj__error(c, CJ_ECAPTURE, "%s: reads a value inside a captured step; return it as an output instead", op);
     return true;
 }
 
@@ -403,8 +403,8 @@ static bool values_out(cj_tensor *t, const char *op, int64_t n, visit_fn fn, voi
     if (!t || !readable(t, op)) return false;
     if (!out && n) return cj__error(t->ctx, CJ_EVALUE, "%s: the caller's memory is NULL", op);
     if (n != t->numel)
-        return cj__error(t->ctx, CJ_ESHAPE, "%s: room for %lld elements given, the tensor %s has %lld", op, (long long)n, cj__tensor_text(t),
-                         (long long)t->numel);
+        return cj__error(t->ctx, CJ_ESHAPE, "%s: room for %lld elements given, the tensor %s has %lld", op, (long long)n,
+                         cj__tensor_text(t), (long long)t->numel);
     return with_host(t, fn, out);
 }
 
@@ -457,7 +457,8 @@ cj_tensor *cj_from_data(cj_ctx *c, const void *values, cj_dtype dtype, cj_shape 
     if (!c) return NULL;
     if (!cj__cancel_check(c)) return c->poison;
     if (c->trace) {
-        cj__error(c, CJ_ECAPTURE, "cj_from_data: the caller's memory is read inside a captured step; make the tensor an input of the step or keep it");
+        cj__error(c, CJ_ECAPTURE,
+                  "cj_from_data: the caller's memory is read inside a captured step; make the tensor an input of the step or keep it");
         return c->poison;
     }
     dtype = cj__dtype_or_default(dtype);

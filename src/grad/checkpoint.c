@@ -39,8 +39,14 @@ static void d_checkpoint(cj_vjp_args *v)
     cj__free(c, x, 3 * (size_t)v->nin * sizeof *x);
 }
 
-static const cj_op checkpoint_op = { .name = "checkpoint", .family = "grad", .kind = CJ_PRIMITIVE, .nin = -1, .nout = 1,
-                                     .attr_size = sizeof(checkpoint_attrs), .save_in = ~0u, .vjp = d_checkpoint };
+static const cj_op checkpoint_op = { .name = "checkpoint",
+                                     .family = "grad",
+                                     .kind = CJ_PRIMITIVE,
+                                     .nin = -1,
+                                     .nout = 1,
+                                     .attr_size = sizeof(checkpoint_attrs),
+                                     .save_in = ~0u,
+                                     .vjp = d_checkpoint };
 
 /* Tensors from before the recording that the nodes from `from` on read and that need gradients. */
 static int outside(cj_ctx *c, int64_t from, cj_tensor *const *in, int n, cj_tensor **found, int room)
@@ -66,7 +72,8 @@ cj_tensor *cj_checkpoint(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *in, 
 {
     if (!c) return NULL;
     if (!cj__cancel_check(c)) return c->poison;
-    if (n < 0 || n > CJ_MAX_INPUTS || (n && !in)) return cj_fail(c, CJ_EVALUE, "checkpoint: %d inputs, at most %d are possible", in ? n : 0, CJ_MAX_INPUTS);
+    if (n < 0 || n > CJ_MAX_INPUTS || (n && !in))
+        return cj_fail(c, CJ_EVALUE, "checkpoint: %d inputs, at most %d are possible", in ? n : 0, CJ_MAX_INPUTS);
     if (!fn) return cj_fail(c, CJ_EVALUE, "checkpoint: the function is NULL");
     for (int i = 0; i < n; i++)
         if (!cj__usable(c, "checkpoint", i, in[i])) return c->poison;

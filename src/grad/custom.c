@@ -63,16 +63,19 @@ static void d_custom(cj_vjp_args *v)
 }
 
 #define ROW(extra)                                                                                                                         \
-    { .name = "custom", .family = "custom", .kind = CJ_PRIMITIVE, .flags = extra, .nin = -1, .nout = 1, .attr_size = sizeof(custom_attrs),   \
-      .save_in = ~0u, .save_out = 1, .infer = infer_custom, .run = run_custom, .vjp = d_custom, .jvp_rule = CJ_JVP_DERIVED,                 \
-      .attrs_retain = box_retain, .attrs_release = box_release, .attrs_equal = box_equal }
+    {                                                                                                                                      \
+        .name = "custom", .family = "custom", .kind = CJ_PRIMITIVE, .flags = extra, .nin = -1, .nout = 1,                                  \
+        .attr_size = sizeof(custom_attrs), .save_in = ~0u, .save_out = 1, .infer = infer_custom, .run = run_custom, .vjp = d_custom,       \
+        .jvp_rule = CJ_JVP_DERIVED, .attrs_retain = box_retain, .attrs_release = box_release, .attrs_equal = box_equal                     \
+    }
 static const cj_op custom_pure = ROW(0), custom_host = ROW(CJ_OP_HOST);
 
 cj_tensor *cj_custom(cj_ctx *c, const cj_custom_op *op, cj_tensor *const *in)
 {
     if (!c) return NULL;
     if (!cj__cancel_check(c)) return c->poison;
-    if (!op || !op->name || !op->infer || !op->run) return cj_fail(c, CJ_EVALUE, "custom: the definition needs a name, a shape rule and a kernel");
+    if (!op || !op->name || !op->infer || !op->run)
+        return cj_fail(c, CJ_EVALUE, "custom: the definition needs a name, a shape rule and a kernel");
     if (op->nin < 1 || op->nin > 16) return cj_fail(c, CJ_EVALUE, "%s: %d inputs, 1 to 16 are possible", op->name, op->nin);
     if (op->payload_size > CJ_MAX_ATTR_BYTES)
         return cj_fail(c, CJ_EVALUE, "%s: payload of %zu bytes, at most %d are possible", op->name, op->payload_size, CJ_MAX_ATTR_BYTES);
@@ -80,7 +83,8 @@ cj_tensor *cj_custom(cj_ctx *c, const cj_custom_op *op, cj_tensor *const *in)
     cj_tensor *x[16];
     for (int i = 0; i < op->nin; i++) {
         if (!cj__usable(c, op->name, i, in[i])) return c->poison;
-        if (in[i]->st->device) return cj_fail(c, CJ_EDEVICE, "%s: argument %d is on the device; a custom operator runs on the host", op->name, i + 1);
+        if (in[i]->st->device)
+            return cj_fail(c, CJ_EDEVICE, "%s: argument %d is on the device; a custom operator runs on the host", op->name, i + 1);
         x[i] = cj_contiguous(in[i]);
     }
     size_t size = sizeof(custom_box) + op->payload_size;

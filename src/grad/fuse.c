@@ -16,12 +16,12 @@
 
 /* A value inside a group: loaded, constant or computed. */
 typedef struct value {
-    cj_arg arg;         /* of loads and results; strides of loads are over the group's shape */
+    cj_arg arg; /* of loads and results; strides of loads are over the group's shape */
     bool loaded, constant;
     double number;
-    cj_ew_instr instr;  /* of results: a, b, c are value numbers */
-    int inside;         /* reads by members of the group */
-    int last;           /* instruction that reads it last */
+    cj_ew_instr instr; /* of results: a, b, c are value numbers */
+    int inside;        /* reads by members of the group */
+    int last;          /* instruction that reads it last */
     int reg;
 } value;
 
@@ -39,9 +39,9 @@ typedef struct fuser {
     cj_ctx *c;
     cj_trace *t;
     cj_compiled *p;
-    group *open;        /* oldest first */
-    int *producer;      /* per slot: the step that made it, or -1 */
-    group **owner;      /* per slot: the open group that makes it, or NULL */
+    group *open;   /* oldest first */
+    int *producer; /* per slot: the step that made it, or -1 */
+    group **owner; /* per slot: the open group that makes it, or NULL */
     int room;
 } fuser;
 
@@ -65,7 +65,8 @@ static void find_live(cj_trace *t)
             const cj_slot *slot = &t->slot[s->arg[s->nin + j].slot];
             live = slot->uses > 0 || slot->output || slot->kind != CJ_SLOT_TEMP;
         }
-        for (int k = 0, n = cj__writes(s->op, s->attrs); k < n && !live; k++) live = t->slot[s->arg[k].slot].uses > 0 || t->slot[s->arg[k].slot].output;
+        for (int k = 0, n = cj__writes(s->op, s->attrs); k < n && !live; k++)
+            live = t->slot[s->arg[k].slot].uses > 0 || t->slot[s->arg[k].slot].output;
         s->live = live;
         for (int k = 0; k < s->nin && live; k++) t->slot[s->arg[k].slot].uses++;
     }
@@ -261,13 +262,16 @@ static int count_args(const fuser *f, const group *g)
 {
     int n = g->loads;
     for (int i = 0; i < g->n; i++)
-        if (!g->v[i].loaded && !g->v[i].constant && (f->t->slot[g->v[i].arg.slot].uses > g->v[i].inside || f->t->slot[g->v[i].arg.slot].output)) n++;
+        if (!g->v[i].loaded && !g->v[i].constant &&
+            (f->t->slot[g->v[i].arg.slot].uses > g->v[i].inside || f->t->slot[g->v[i].arg.slot].output))
+            n++;
     return n;
 }
 
 static bool has_room(const fuser *f, group *g, const cj_traced *s)
 {
-    if (g->n + s->nin + 1 > MAX_VALUES || g->results + s->nin + 1 > CJ_EW_MAX_INSTR || count_args(f, g) + s->nin + 1 > CJ_EW_MAX_ARGS) return false;
+    if (g->n + s->nin + 1 > MAX_VALUES || g->results + s->nin + 1 > CJ_EW_MAX_INSTR || count_args(f, g) + s->nin + 1 > CJ_EW_MAX_ARGS)
+        return false;
     find_last(f, g);
     return assign_registers(g) + s->nin + 1 <= CJ_EW_MAX_REGS;
 }
@@ -275,7 +279,9 @@ static bool has_room(const fuser *f, group *g, const cj_traced *s)
 /* Moves everything of b into a. */
 static bool merge(fuser *f, group *a, group *b)
 {
-    if (a->n + b->n + 4 > MAX_VALUES || a->results + b->results + 4 > CJ_EW_MAX_INSTR || count_args(f, a) + count_args(f, b) + 4 > CJ_EW_MAX_ARGS) return false;
+    if (a->n + b->n + 4 > MAX_VALUES || a->results + b->results + 4 > CJ_EW_MAX_INSTR ||
+        count_args(f, a) + count_args(f, b) + 4 > CJ_EW_MAX_ARGS)
+        return false;
     int base = a->n;
     for (int i = 0; i < b->n; i++) {
         value v = b->v[i];
@@ -411,7 +417,9 @@ static int tail_place(const fuser *f, int product, int chain, int input)
     int64_t row, column;
     if (k->prog->compute != CJ_F32 || y->numel == 0 || k->ndim < 1) return -1;
     if (y->numel > TAIL_SMALL && y->numel < TAIL_LARGE) return -1;
-    if (!same_shape(y->ndim, y->shape, k->ndim, k->shape) || a->offset != 0 || memcmp(a->stride, y->stride, y->ndim * sizeof y->stride[0]) != 0) return -1;
+    if (!same_shape(y->ndim, y->shape, k->ndim, k->shape) || a->offset != 0 ||
+        memcmp(a->stride, y->stride, y->ndim * sizeof y->stride[0]) != 0)
+        return -1;
     for (int i = 0; i < k->prog->n_in + k->prog->n_out; i++)
         if (!matrix_strides(k, &k->ew[i], &row, &column) || (i != input && k->ew[i].slot == a->slot)) return -1;
     bool wait = true, early = true;

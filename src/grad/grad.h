@@ -8,8 +8,8 @@
 
 /* One reverse pass from y (with seed) over the nodes of the tape from `from` on.  x[n] are the wanted tensors; out[i] receives a tensor owned by the innermost scope,
  * or NULL where y does not depend on x[i].  Unless keep is set the nodes passed are consumed. */
-bool cj__reverse(cj_ctx *c, cj_tensor *const *y, cj_tensor *const *seed, int ny, int64_t from, cj_tensor *const *x, int n, cj_tensor **out, bool create_graph,
-                 bool keep);
+bool cj__reverse(cj_ctx *c, cj_tensor *const *y, cj_tensor *const *seed, int ny, int64_t from, cj_tensor *const *x, int n, cj_tensor **out,
+                 bool create_graph, bool keep);
 
 bool cj__tape_record(cj_ctx *c, cj_call *call);
 /* Adds a node by hand (checkpoint). */

@@ -13,8 +13,8 @@ typedef struct checked {
     cj_fn fn;
     void *user;
     int n;
-    cj_tensor *v;       /* cotangent */
-    uint64_t seed;      /* of the cotangents of the second order */
+    cj_tensor *v;  /* cotangent */
+    uint64_t seed; /* of the cotangents of the second order */
 } checked;
 
 static cj_tensor *noise(cj_ctx *c, cj_tensor *like, uint64_t seed)
@@ -132,7 +132,8 @@ cj_gradcheck_result cj_gradcheck(cj_ctx *c, cj_fn fn, void *user, cj_tensor *con
     bool ok = cj__cancel_check(c);
     for (int i = 0; i < n && ok; i++) {
         ok = cj__usable(c, "gradcheck", i, x[i]);
-        if (ok && x[i]->dtype != CJ_F64) ok = cj__error(c, CJ_EDTYPE, "gradcheck: input %d is %s, f64 expected", i + 1, cj_dtype_name((cj_dtype)x[i]->dtype));
+        if (ok && x[i]->dtype != CJ_F64)
+            ok = cj__error(c, CJ_EDTYPE, "gradcheck: input %d is %s, f64 expected", i + 1, cj_dtype_name((cj_dtype)x[i]->dtype));
         if (ok) at[i] = cj_clone(cj_detach(x[i]));
         ok = ok && !cj_is_poison(at[i]);
     }

@@ -72,7 +72,8 @@ static bool place(cj_ctx *c, cj_trace *t, cj_compiled *p)
     if (!list) return false;
     int n = 0;
     for (int i = 0; i < t->n_slots; i++)
-        if (t->slot[i].kind == CJ_SLOT_TEMP && t->slot[i].first >= 0) list[n++] = (piece){ i, rounded(t->slot[i].bytes ? t->slot[i].bytes : 1) };
+        if (t->slot[i].kind == CJ_SLOT_TEMP && t->slot[i].first >= 0)
+            list[n++] = (piece){ i, rounded(t->slot[i].bytes ? t->slot[i].bytes : 1) };
     qsort(list, (size_t)n, sizeof *list, larger_first);
     p->bytes = 0;
     for (int i = 0; i < n; i++) {
@@ -131,7 +132,9 @@ static bool bind(cj_ctx *c, cj_trace *t, cj_compiled *p)
             for (int a = 0; a < n; a++) {
                 const cj_arg *arg = &k->step->arg[a];
                 cj_tensor *h = &k->header[a];
-                *h = (cj_tensor){ .ctx = c, .st = &st[a], .numel = arg->numel, .refs = 1, .data_refs = 1, .dtype = arg->dtype, .ndim = arg->ndim };
+                *h = (cj_tensor){
+                    .ctx = c, .st = &st[a], .numel = arg->numel, .refs = 1, .data_refs = 1, .dtype = arg->dtype, .ndim = arg->ndim
+                };
                 h->flags = arg->contiguous ? CJ_T_CONTIGUOUS : 0;
                 memcpy(h->shape, arg->shape, sizeof h->shape);
                 memcpy(h->stride, arg->stride, sizeof h->stride);

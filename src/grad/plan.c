@@ -16,10 +16,10 @@ typedef struct entry {
     bool grad;
     uint64_t used;
     cj_trace *trace;
-    bool compared;             /* a second trace was the same */
+    bool compared; /* a second trace was the same */
     cj_compiled *compiled;
-    void *graph;               /* device: the captured kernels */
-    cj_tensor **staging;       /* device: fixed places of the inputs */
+    void *graph;         /* device: the captured kernels */
+    cj_tensor **staging; /* device: fixed places of the inputs */
 } entry;
 
 struct cj_plan {
@@ -83,7 +83,8 @@ static void make_key(key_input *k, const cj_tensor *t)
 
 static bool key_fits(const key_input *k, const cj_tensor *t)
 {
-    return k->dtype == t->dtype && k->ndim == t->ndim && k->device == t->st->device && memcmp(k->shape, t->shape, t->ndim * sizeof t->shape[0]) == 0 &&
+    return k->dtype == t->dtype && k->ndim == t->ndim && k->device == t->st->device &&
+           memcmp(k->shape, t->shape, t->ndim * sizeof t->shape[0]) == 0 &&
            memcmp(k->stride, t->stride, t->ndim * sizeof t->stride[0]) == 0;
 }
 
@@ -139,7 +140,8 @@ static cj_trace *traced_run(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
     cj_trace *t = cj__trace_begin(c, in, p->n_in, alias);
     if (t) {
         p->fn(c, p->user, alias, result);
-        for (int k = 0; k < CJ_MAX_PLAN_OUTPUTS && result[k] && !c->error; k++) /* an input handed out as it is: the plan has to own its results */
+        for (int k = 0; k < CJ_MAX_PLAN_OUTPUTS && result[k] && !c->error;
+             k++) /* an input handed out as it is: the plan has to own its results */
             for (int i = 0; i < p->n_in; i++)
                 if (!cj_is_poison(result[k]) && result[k]->st == alias[i]->st) {
                     result[k] = cj_clone(result[k]);
@@ -210,10 +212,10 @@ struct cj_tail {
     cj_ctx *c;
     const cj_kernel *k;
     cj_gemm gemm;
-    int n;                              /* arguments of the program */
+    int n;                                               /* arguments of the program */
     int64_t row[CJ_EW_MAX_ARGS], column[CJ_EW_MAX_ARGS]; /* strides */
-    bool plain;                         /* all f32 and contiguous along a row: the instructions run without the engine around them */
-    bool after;                         /* few elements: once over the whole result instead of row by row */
+    bool plain; /* all f32 and contiguous along a row: the instructions run without the engine around them */
+    bool after; /* few elements: once over the whole result instead of row by row */
 };
 
 enum { TAIL_BLOCK = 256 }; /* elements of a register */
@@ -305,7 +307,8 @@ static bool run_product(cj_ctx *c, const cj_kernel *k)
     t->gemm.a = k->call.in[0]->data;
     t->gemm.b = k->call.in[1]->data;
     t->gemm.c = k->call.out[0]->data;
-    if (k->call.nin > 2) t->gemm.bias = k->call.in[2]->data; /* of a linear; an input of the step has no address yet when the plan is made */
+    if (k->call.nin > 2)
+        t->gemm.bias = k->call.in[2]->data; /* of a linear; an input of the step has no address yet when the plan is made */
     if (!cj__gemm_run(c, CJ_F32, &t->gemm)) return false;
     if (!t->after) return true;
     char *at[CJ_EW_MAX_ARGS];
@@ -336,7 +339,8 @@ static const char *run_fused_device(cj_ctx *c, const cj_kernel *k, device_kernel
     cj_storage st = { .device = 1 };
     int n = k->prog->n_in + k->prog->n_out;
     for (int a = 0; a < n; a++) {
-        header[a] = (cj_tensor){ .ctx = c, .st = &st, .data = k->args[a].data, .dtype = (uint8_t)k->args[a].dtype, .ndim = (uint8_t)k->ndim };
+        header[a] =
+            (cj_tensor){ .ctx = c, .st = &st, .data = k->args[a].data, .dtype = (uint8_t)k->args[a].dtype, .ndim = (uint8_t)k->ndim };
         header[a].numel = 1;
         for (int d = 0; d < k->ndim; d++) header[a].numel *= k->shape[d];
         memcpy(header[a].shape, k->shape, sizeof k->shape);
@@ -406,7 +410,8 @@ static bool run_host(cj_plan *p, entry *e, cj_tensor *const *in)
     for (int i = 0; i < e->compiled->n && ok; i++) {
         cj_kernel *k = &e->compiled->kernel[i];
         /* Once the step has begun to write it runs to its end: all or nothing. */
-        if (__builtin_expect(atomic_load_explicit(&c->cancelled, memory_order_relaxed), 0) && i <= e->compiled->first_write) ok = cj__cancel_check(c);
+        if (__builtin_expect(atomic_load_explicit(&c->cancelled, memory_order_relaxed), 0) && i <= e->compiled->first_write)
+            ok = cj__cancel_check(c);
         else if (__builtin_expect(c->active & 1u << CJ_REC_PROFILE, 0)) ok = profiled(c, k, run_kernel);
         else ok = run_kernel(c, k);
     }
@@ -588,18 +593,20 @@ bool cj_plan_print(const cj_plan *p, FILE *f)
     fprintf(f, "%4s  %-22s %-28s %s\n", "", "kernel", "result", "what");
     for (int i = 0; i < k->n; i++) {
         const cj_kernel *q = &k->kernel[i];
-        const cj_arg *y = q->kind == CJ_KERNEL_CALL ? (q->step->nout ? &q->step->arg[q->step->nin] : &q->step->arg[q->step->nin ? 1 % q->step->nin : 0])
-                                                    : &q->ew[q->prog->n_in];
+        const cj_arg *y = q->kind == CJ_KERNEL_CALL
+                              ? (q->step->nout ? &q->step->arg[q->step->nin] : &q->step->arg[q->step->nin ? 1 % q->step->nin : 0])
+                              : &q->ew[q->prog->n_in];
         char shape[96];
         snprintf(shape, sizeof shape, "%s %s", cj_dtype_name((cj_dtype)y->dtype), cj__shape_text(y->ndim, y->shape));
         const char *slash = q->step->file ? strrchr(q->step->file, '/') : NULL;
         fprintf(f, "%4d  %-22s %-28s ", i, q->kind == CJ_KERNEL_FUSED ? "fused" : q->step->op->name, shape);
         if (q->kind != CJ_KERNEL_CALL)
-            for (int j = 0; j < q->prog->n_instr; j++) fprintf(f, "%s%s", j ? " " : q->kind == CJ_KERNEL_PRODUCT ? "then " : "", names[q->prog->instr[j].code]);
+            for (int j = 0; j < q->prog->n_instr; j++)
+                fprintf(f, "%s%s", j ? " " : q->kind == CJ_KERNEL_PRODUCT ? "then " : "", names[q->prog->instr[j].code]);
         if (q->step->file) fprintf(f, "  (%s:%d)", slash ? slash + 1 : q->step->file, q->step->line);
         fputc('\n', f);
     }
-    fprintf(f, "%d kernels (%d elementwise) from %d operators, %d dead; %zu bytes planned, %zu live at once\n", k->n, k->fused, p->current->trace->n, k->removed,
-            k->bytes, k->bound);
+    fprintf(f, "%d kernels (%d elementwise) from %d operators, %d dead; %zu bytes planned, %zu live at once\n", k->n, k->fused,
+            p->current->trace->n, k->removed, k->bytes, k->bound);
     return !ferror(f);
 }

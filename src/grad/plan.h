@@ -23,13 +23,13 @@ typedef enum cj_slot_kind { CJ_SLOT_TEMP, CJ_SLOT_INPUT, CJ_SLOT_PERSISTENT } cj
 /* A storage that the step touches. */
 typedef struct cj_slot {
     cj_slot_kind kind;
-    int input;          /* CJ_SLOT_INPUT: which */
-    cj_storage *st;     /* CJ_SLOT_PERSISTENT: retained */
+    int input;      /* CJ_SLOT_INPUT: which */
+    cj_storage *st; /* CJ_SLOT_PERSISTENT: retained */
     size_t bytes;
-    int64_t offset;     /* CJ_SLOT_TEMP: place in the arena, -1 while it has none */
-    int first, last;    /* kernels that define it and read it last */
-    int uses;           /* reads by live steps */
-    bool output;        /* handed out by the plan */
+    int64_t offset;  /* CJ_SLOT_TEMP: place in the arena, -1 while it has none */
+    int first, last; /* kernels that define it and read it last */
+    int uses;        /* reads by live steps */
+    bool output;     /* handed out by the plan */
     bool device;
 } cj_slot;
 
@@ -37,7 +37,7 @@ typedef struct cj_slot {
 typedef struct cj_arg {
     int32_t slot;
     uint8_t dtype, ndim, contiguous;
-    int64_t offset;     /* bytes from the start of the storage */
+    int64_t offset; /* bytes from the start of the storage */
     int64_t numel;
     int64_t shape[CJ_MAX_DIMS], stride[CJ_MAX_DIMS];
 } cj_arg;
@@ -45,9 +45,9 @@ typedef struct cj_arg {
 typedef struct cj_traced {
     const cj_op *op;
     void *attrs;
-    cj_arg *arg;        /* inputs, then outputs */
+    cj_arg *arg; /* inputs, then outputs */
     int nin, nout;
-    cj_dtype compute;   /* of elementwise operators */
+    cj_dtype compute; /* of elementwise operators */
     const char *file;
     int line;
     bool live;
@@ -60,8 +60,8 @@ struct cj_trace {
     int n, cap;
     cj_slot *slot;
     int n_slots, cap_slots;
-    cj_rng_state rng;               /* at the start */
-    uint64_t draws[CJ_STREAMS];     /* taken by the step */
+    cj_rng_state rng;           /* at the start */
+    uint64_t draws[CJ_STREAMS]; /* taken by the step */
     int n_out;
     cj_arg out[CJ_MAX_PLAN_OUTPUTS];
 };
@@ -71,19 +71,19 @@ typedef enum cj_kernel_kind { CJ_KERNEL_CALL, CJ_KERNEL_FUSED, CJ_KERNEL_PRODUCT
 typedef struct cj_tail cj_tail;
 typedef struct cj_kernel {
     cj_kernel_kind kind;
-    const cj_traced *step;          /* call, product */
-    cj_ew_prog *prog;               /* fused, product */
-    cj_arg *ew;                     /* the program's arguments: n_in inputs, n_out outputs; strides over the iteration shape */
+    const cj_traced *step; /* call, product */
+    cj_ew_prog *prog;      /* fused, product */
+    cj_arg *ew;            /* the program's arguments: n_in inputs, n_out outputs; strides over the iteration shape */
     int ndim;
     int64_t shape[CJ_MAX_DIMS];
-    int in_place;                   /* product: the program output whose buffer the product uses, or -1 */
-    int product_input;              /* product: which program input is the product */
+    int in_place;      /* product: the program output whose buffer the product uses, or -1 */
+    int product_input; /* product: which program input is the product */
     bool dead;
     /* made by the layout */
     cj_call call;
-    cj_tensor *header;              /* nin + nout of them */
+    cj_tensor *header; /* nin + nout of them */
     cj_ew_arg *args;
-    cj_tail *tail;                  /* product, on the host: made by plan.c */
+    cj_tail *tail; /* product, on the host: made by plan.c */
     int members;
 } cj_kernel;
 
@@ -94,14 +94,14 @@ typedef struct cj_compiled {
     size_t bytes, bound;
     int fused, removed;
     cj_storage *arena;
-    struct cj_patch {               /* pointers into inputs, moved at every replay */
+    struct cj_patch { /* pointers into inputs, moved at every replay */
         void **at;
         int input;
         int64_t offset;
-    } *patch;
+    } * patch;
     int n_patches;
     const void *last_input[CJ_MAX_PLAN_INPUTS];
-    int first_write;                /* the first kernel that changes something lasting; up to it a replay can be given up */
+    int first_write; /* the first kernel that changes something lasting; up to it a replay can be given up */
 } cj_compiled;
 
 cj_trace *cj__trace_begin(cj_ctx *c, cj_tensor *const *in, int n, cj_tensor **alias);

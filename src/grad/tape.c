@@ -124,8 +124,8 @@ static bool check_versions(cj_ctx *c, const cj_node *n)
         if (!(in ? k >= 32 || n->op->save_in >> k & 1 : n->op->save_out >> k & 1)) continue;
         const cj_tensor *t = in ? n->in[k] : n->out[k];
         if (t->st && t->st->version != n->version[i])
-            return cj__error(c, CJ_EGRAPH, "backward of %s: its %s %d was changed by %s after it had been used", n->op->name, in ? "input" : "output", k + 1,
-                             t->st->writer ? t->st->writer->name : "a write");
+            return cj__error(c, CJ_EGRAPH, "backward of %s: its %s %d was changed by %s after it had been used", n->op->name,
+                             in ? "input" : "output", k + 1, t->st->writer ? t->st->writer->name : "a write");
     }
     return true;
 }
@@ -186,7 +186,8 @@ static bool run_node(cj_ctx *c, cj_node *n, uint64_t id, cj_tensor **acc, bool c
     bool ok = check_versions(c, n);
     for (int i = 0; i < n->nin && ok; i++) /* a value whose own history was consumed by an earlier pass: never a silent zero */
         if (!need[i] && cj__requires(n->in[i]) && !n->in[i]->node && !(n->in[i]->flags & CJ_T_LEAF))
-            ok = cj__error(c, CJ_EGRAPH, "backward of %s: the graph of its input %d was consumed by an earlier pass; set .retain there", n->op->name, i + 1);
+            ok = cj__error(c, CJ_EGRAPH, "backward of %s: the graph of its input %d was consumed by an earlier pass; set .retain there",
+                           n->op->name, i + 1);
     if (ok && !n->op->vjp && !n->op->define) ok = cj__error(c, CJ_EGRAPH, "backward: %s has no derivative", n->op->name);
     int frame = ok ? cj__frame_open(c) : 0;
     if (frame) {
@@ -248,14 +249,16 @@ static int64_t mark_path(cj_ctx *c, cj_tensor *const *y, int ny, int64_t from, u
     return low;
 }
 
-bool cj__reverse(cj_ctx *c, cj_tensor *const *y, cj_tensor *const *seed, int ny, int64_t from, cj_tensor *const *x, int n, cj_tensor **out, bool create_graph,
-                 bool keep)
+bool cj__reverse(cj_ctx *c, cj_tensor *const *y, cj_tensor *const *seed, int ny, int64_t from, cj_tensor *const *x, int n, cj_tensor **out,
+                 bool create_graph, bool keep)
 {
     enum { FEW = 64 };
     struct place {
         uint64_t mark;
         int32_t slot;
-    } few[FEW], *was = n <= FEW ? few : cj__alloc(c, (size_t)n * sizeof *was); /* a pass inside a rule (checkpoint) must not disturb the one around it */
+    } few[FEW],
+        *was = n <= FEW ? few
+                        : cj__alloc(c, (size_t)n * sizeof *was); /* a pass inside a rule (checkpoint) must not disturb the one around it */
     for (int i = 0; i < n; i++) out[i] = NULL;
     if (!was) return false;
     uint64_t id = ++c->backward_id;
@@ -303,7 +306,8 @@ bool cj__reverse(cj_ctx *c, cj_tensor *const *y, cj_tensor *const *seed, int ny,
     while (c->tape_n > 0 && !c->tape[c->tape_n - 1]) c->tape_n--;
     for (int i = 0; i < n && ok && gone_name; i++) /* what was not reached may lie behind what is gone: never a silent zero */
         if (!out[i] && x[i]->slot == i)
-            ok = cj__error(c, CJ_EGRAPH, "backward of %s: the graph of an input was consumed by an earlier pass; set .retain there", gone_name);
+            ok = cj__error(c, CJ_EGRAPH, "backward of %s: the graph of an input was consumed by an earlier pass; set .retain there",
+                           gone_name);
     for (int i = 0; i < n; i++) {
         if (x[i]->mark == id && x[i]->slot >= 0 && x[i]->slot < i) { /* the same tensor asked for twice */
             out[i] = out[x[i]->slot];
@@ -327,10 +331,12 @@ static bool differentiable(cj_ctx *c, const char *op, cj_tensor *y, cj_tensor *s
 {
     if (c->error || !cj__usable(c, op, 0, y)) return false;
     if (!cj__requires(y)) {
-        if (y->flags & CJ_T_CUT) return cj__error(c, CJ_EGRAPH, "%s: the value was kept and its graph cut; differentiate before cj_keep", op);
+        if (y->flags & CJ_T_CUT)
+            return cj__error(c, CJ_EGRAPH, "%s: the value was kept and its graph cut; differentiate before cj_keep", op);
         return cj__error(c, CJ_EGRAPH, "%s: the value depends on nothing that requires gradients", op);
     }
-    if (!y->node && !(y->flags & CJ_T_LEAF)) return cj__error(c, CJ_EGRAPH, "%s: the graph is gone; a pass consumes it unless .retain is set", op);
+    if (!y->node && !(y->flags & CJ_T_LEAF))
+        return cj__error(c, CJ_EGRAPH, "%s: the graph is gone; a pass consumes it unless .retain is set", op);
     if (seed) {
         if (!cj__usable(c, op, 1, seed)) return false;
         if (seed->ndim != y->ndim || memcmp(seed->shape, y->shape, y->ndim * sizeof y->shape[0]) != 0)
@@ -359,7 +365,9 @@ bool cj_grad(cj_tensor *y, cj_tensor *const *x, int n, cj_tensor **out, const cj
     if (!differentiable(c, "grad", y, o.seed, &seed)) return false;
     for (int i = 0; i < n; i++) {
         if (!cj__usable(c, "grad", i + 1, x[i])) return false;
-        if (!cj__requires(x[i])) return cj__error(c, CJ_EGRAPH, "grad: x[%d] does not require gradients%s", i, x[i]->flags & CJ_T_CUT ? " (kept: its graph was cut)" : "");
+        if (!cj__requires(x[i]))
+            return cj__error(c, CJ_EGRAPH, "grad: x[%d] does not require gradients%s", i,
+                             x[i]->flags & CJ_T_CUT ? " (kept: its graph was cut)" : "");
     }
     cj_tensor **g = cj__alloc(c, (size_t)(n ? n : 1) * sizeof *g);
     if (!g) return false;
@@ -455,7 +463,8 @@ cj_tensor *cj_require_grad(cj_tensor *x)
     cj_tensor *leaf = cj_detach(x);
     if (cj_is_poison(leaf)) return leaf;
     if (!cj_dtype_is_float((cj_dtype)leaf->dtype))
-        return cj_fail(x->ctx, CJ_EDTYPE, "require_grad: the value is %s; only floats have gradients", cj_dtype_name((cj_dtype)leaf->dtype));
+        return cj_fail(x->ctx, CJ_EDTYPE, "require_grad: the value is %s; only floats have gradients",
+                       cj_dtype_name((cj_dtype)leaf->dtype));
     leaf->flags |= CJ_T_REQUIRES | CJ_T_LEAF;
     return leaf;
 }

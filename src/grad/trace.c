@@ -72,8 +72,9 @@ static bool slot_of(cj_trace *t, const cj_op *op, int i, cj_storage *st, bool ou
     if (st->trace == c->trace_epoch && st->slot >= 0) return true;
     if (st->persistent) return slot_add(t, st, CJ_SLOT_PERSISTENT) != NULL;
     if (output) return slot_add(t, st, CJ_SLOT_TEMP) != NULL;
-    return cj__error(c, CJ_ECAPTURE, "capture: %s reads argument %d, which is neither an input of the step nor persistent; list it or cj_keep it",
-                     op->name, i + 1);
+    return cj__error(c, CJ_ECAPTURE,
+                     "capture: %s reads argument %d, which is neither an input of the step nor persistent; list it or cj_keep it", op->name,
+                     i + 1);
 }
 
 static void describe(cj_arg *a, const cj_tensor *t)
@@ -166,7 +167,7 @@ cj_trace *cj__trace_begin(cj_ctx *c, cj_tensor *const *in, int n, cj_tensor **al
 bool cj__trace_end(cj_ctx *c, cj_trace *t, cj_tensor *const *out, bool ok)
 {
     c->trace = NULL;
-    c->active &= (uint8_t)~(1u << CJ_REC_CAPTURE);
+    c->active &= (uint8_t) ~(1u << CJ_REC_CAPTURE);
     for (int s = 0; s < CJ_STREAMS; s++) t->draws[s] = c->rng.call[s] - t->rng.call[s];
     for (int k = 0; ok && k < CJ_MAX_PLAN_OUTPUTS && out[k]; k++) {
         if (!cj__usable(c, "capture: output", k, out[k])) return false;
@@ -187,7 +188,7 @@ void cj__trace_free(cj_trace *t)
     cj_ctx *c = t->ctx;
     if (c->trace == t) {
         c->trace = NULL;
-        c->active &= (uint8_t)~(1u << CJ_REC_CAPTURE);
+        c->active &= (uint8_t) ~(1u << CJ_REC_CAPTURE);
     }
     for (int i = 0; i < t->n; i++)
         if (t->step[i].op->attrs_release) t->step[i].op->attrs_release(c, t->step[i].attrs);
@@ -212,8 +213,8 @@ static bool same_arg(const cj_trace *ta, const cj_arg *a, const cj_trace *tb, co
 {
     const cj_slot *x = &ta->slot[a->slot], *y = &tb->slot[b->slot];
     return a->slot == b->slot && a->dtype == b->dtype && a->ndim == b->ndim && a->offset == b->offset &&
-           memcmp(a->shape, b->shape, a->ndim * sizeof a->shape[0]) == 0 && memcmp(a->stride, b->stride, a->ndim * sizeof a->stride[0]) == 0 &&
-           x->kind == y->kind && x->st == y->st && x->input == y->input;
+           memcmp(a->shape, b->shape, a->ndim * sizeof a->shape[0]) == 0 &&
+           memcmp(a->stride, b->stride, a->ndim * sizeof a->stride[0]) == 0 && x->kind == y->kind && x->st == y->st && x->input == y->input;
 }
 
 static const char *base_name(const char *file)
@@ -228,28 +229,37 @@ bool cj__trace_same(cj_ctx *c, const cj_trace *a, const cj_trace *b)
     for (int i = 0; i < n; i++) {
         const cj_traced *x = &a->step[i], *y = &b->step[i];
         if (x->op != y->op || x->nin != y->nin || x->nout != y->nout)
-            return cj__error(c, CJ_ECAPTURE, "capture: call %d was %s (%s:%d) in the first run and %s (%s:%d) in the second; a step must do the same every time",
-                             i + 1, x->op->name, base_name(x->file), x->line, y->op->name, base_name(y->file), y->line);
+            return cj__error(
+                c, CJ_ECAPTURE,
+                "capture: call %d was %s (%s:%d) in the first run and %s (%s:%d) in the second; a step must do the same every time", i + 1,
+                x->op->name, base_name(x->file), x->line, y->op->name, base_name(y->file), y->line);
         if (!same_attrs(x, y)) {
             if (x->op->attr_size == sizeof(double))
-                return cj__error(c, CJ_ECAPTURE, "capture: call %d, %s (%s:%d), had the number %.9g in the first run and %.9g in the second; pass it as a 0-d tensor",
-                                 i + 1, x->op->name, base_name(y->file), y->line, *(double *)x->attrs, *(double *)y->attrs);
+                return cj__error(
+                    c, CJ_ECAPTURE,
+                    "capture: call %d, %s (%s:%d), had the number %.9g in the first run and %.9g in the second; pass it as a 0-d tensor",
+                    i + 1, x->op->name, base_name(y->file), y->line, *(double *)x->attrs, *(double *)y->attrs);
             double va, vb;
             if (cj__full_value(x->op, x->attrs, &va) && cj__full_value(y->op, y->attrs, &vb))
-                return cj__error(c, CJ_ECAPTURE, "capture: call %d, full (%s:%d), had the number %.9g in the first run and %.9g in the second; pass it as a 0-d tensor input",
+                return cj__error(c, CJ_ECAPTURE,
+                                 "capture: call %d, full (%s:%d), had the number %.9g in the first run and %.9g in the second; pass it as "
+                                 "a 0-d tensor input",
                                  i + 1, base_name(y->file), y->line, va, vb);
-            return cj__error(c, CJ_ECAPTURE, "capture: call %d, %s (%s:%d), had other attributes in the second run", i + 1, x->op->name, base_name(y->file), y->line);
+            return cj__error(c, CJ_ECAPTURE, "capture: call %d, %s (%s:%d), had other attributes in the second run", i + 1, x->op->name,
+                             base_name(y->file), y->line);
         }
         for (int k = 0; k < x->nin + x->nout; k++)
             if (!same_arg(a, &x->arg[k], b, &y->arg[k]))
-                return cj__error(c, CJ_ECAPTURE, "capture: call %d, %s (%s:%d), saw another %s %d in the second run: %s and %s", i + 1, x->op->name,
-                                 base_name(y->file), y->line, k < x->nin ? "argument" : "result", k < x->nin ? k + 1 : k - x->nin + 1,
-                                 cj__shape_text(x->arg[k].ndim, x->arg[k].shape), cj__shape_text(y->arg[k].ndim, y->arg[k].shape));
+                return cj__error(c, CJ_ECAPTURE, "capture: call %d, %s (%s:%d), saw another %s %d in the second run: %s and %s", i + 1,
+                                 x->op->name, base_name(y->file), y->line, k < x->nin ? "argument" : "result",
+                                 k < x->nin ? k + 1 : k - x->nin + 1, cj__shape_text(x->arg[k].ndim, x->arg[k].shape),
+                                 cj__shape_text(y->arg[k].ndim, y->arg[k].shape));
     }
-    if (a->n != b->n)
-        return cj__error(c, CJ_ECAPTURE, "capture: the step made %d calls in the first run and %d in the second", a->n, b->n);
-    if (a->n_out != b->n_out) return cj__error(c, CJ_ECAPTURE, "capture: the step gave %d results in the first run and %d in the second", a->n_out, b->n_out);
+    if (a->n != b->n) return cj__error(c, CJ_ECAPTURE, "capture: the step made %d calls in the first run and %d in the second", a->n, b->n);
+    if (a->n_out != b->n_out)
+        return cj__error(c, CJ_ECAPTURE, "capture: the step gave %d results in the first run and %d in the second", a->n_out, b->n_out);
     for (int k = 0; k < a->n_out; k++)
-        if (!same_arg(a, &a->out[k], b, &b->out[k])) return cj__error(c, CJ_ECAPTURE, "capture: result %d is another value in the second run", k + 1);
+        if (!same_arg(a, &a->out[k], b, &b->out[k]))
+            return cj__error(c, CJ_ECAPTURE, "capture: result %d is another value in the second run", k + 1);
     return true;
 }

@@ -75,7 +75,6 @@ cj_pair cj_jvp(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, cj_tensor *
     return r;
 }
 
-
 cj_tensor *cj_hvp(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, cj_tensor *const *t, int n, cj_tensor **out)
 {
     for (int i = 0; i < n; i++) out[i] = c ? c->poison : NULL;
@@ -126,7 +125,8 @@ cj_tensor *cj_jacobian(cj_ctx *c, cj_fn fn, void *user, cj_tensor *x, const cj_j
     bool forward = opts && opts->forward;
     cj_tensor *row[CJ_MAX_INPUTS], *y = NULL;
     if (forward) {
-        if (x->numel > CJ_MAX_INPUTS) return cj_fail(c, CJ_EVALUE, "jacobian: %lld columns, at most %d are possible", (long long)x->numel, CJ_MAX_INPUTS);
+        if (x->numel > CJ_MAX_INPUTS)
+            return cj_fail(c, CJ_EVALUE, "jacobian: %lld columns, at most %d are possible", (long long)x->numel, CJ_MAX_INPUTS);
         for (int64_t k = 0; k < x->numel; k++) {
             cj_tensor *t = unit(x, k);
             cj_pair p = cj_jvp(c, fn, user, &x, &t, 1);
@@ -142,9 +142,11 @@ cj_tensor *cj_jacobian(cj_ctx *c, cj_fn fn, void *user, cj_tensor *x, const cj_j
     y = fn(c, user, &leaf, 1);
     cj_grad_mode(c, was);
     if (c->error || cj_is_poison(y)) return c->error ? c->poison : cj_fail(c, CJ_EVALUE, "jacobian: the function returned NULL");
-    if (y->numel > CJ_MAX_INPUTS) return cj_fail(c, CJ_EVALUE, "jacobian: %lld rows, at most %d are possible", (long long)y->numel, CJ_MAX_INPUTS);
+    if (y->numel > CJ_MAX_INPUTS)
+        return cj_fail(c, CJ_EVALUE, "jacobian: %lld rows, at most %d are possible", (long long)y->numel, CJ_MAX_INPUTS);
     for (int64_t k = 0; k < y->numel; k++) {
-        cj_grad(y, &leaf, 1, &row[k], &(cj_grad_opts){ .seed = unit(y, k), .retain = true, .allow_unused = true, .create_graph = was && cj__requires(x) });
+        cj_grad(y, &leaf, 1, &row[k],
+                &(cj_grad_opts){ .seed = unit(y, k), .retain = true, .allow_unused = true, .create_graph = was && cj__requires(x) });
         row[k] = cj_reshape(row[k], CJ_SHAPE(x->numel));
         if (c->error) return c->poison;
     }
@@ -154,7 +156,8 @@ cj_tensor *cj_jacobian(cj_ctx *c, cj_fn fn, void *user, cj_tensor *x, const cj_j
 cj_tensor *cj_hessian(cj_ctx *c, cj_fn fn, void *user, cj_tensor *x)
 {
     if (!c || !args_ok(c, "hessian", &x, 1)) return c ? c->poison : NULL;
-    if (x->numel > CJ_MAX_INPUTS) return cj_fail(c, CJ_EVALUE, "hessian: %lld variables, at most %d are possible", (long long)x->numel, CJ_MAX_INPUTS);
+    if (x->numel > CJ_MAX_INPUTS)
+        return cj_fail(c, CJ_EVALUE, "hessian: %lld variables, at most %d are possible", (long long)x->numel, CJ_MAX_INPUTS);
     cj_tensor *row[CJ_MAX_INPUTS];
     for (int64_t k = 0; k < x->numel; k++) {
         cj_tensor *t = unit(x, k);
@@ -172,7 +175,8 @@ bool cj_per_example_grad(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, i
     int64_t examples = batch[0]->ndim ? batch[0]->shape[0] : 0;
     for (int k = 0; k < m; k++)
         if (batch[k]->ndim < 1 || batch[k]->shape[0] != examples || examples < 1 || examples > CJ_MAX_INPUTS)
-            return cj__error(c, CJ_ESHAPE, "per_example_grad: batch tensor %s; all need the same first size from 1 to %d", cj__tensor_text(batch[k]), CJ_MAX_INPUTS);
+            return cj__error(c, CJ_ESHAPE, "per_example_grad: batch tensor %s; all need the same first size from 1 to %d",
+                             cj__tensor_text(batch[k]), CJ_MAX_INPUTS);
     cj_tensor **g = cj__alloc(c, (size_t)n * (size_t)examples * sizeof *g);
     if (!g) return false;
     bool ok = true;

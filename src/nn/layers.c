@@ -33,9 +33,11 @@ cj_module *cj_linear(cj_ctx *c, int64_t in, int64_t out, const cj_linear_opts *o
     linear *l = cj_module_self(m);
     double bound = 1 / sqrt((double)in);
     cj_shape w = CJ_SHAPE(out, in), b = CJ_SHAPE(out);
-    l->weight = cj_module_param(m, "weight", o.init_std > 0 ? cj_normal(c, 0, o.init_std, w, &init_stream) : cj_uniform(c, -bound, bound, w, &init_stream));
+    l->weight = cj_module_param(
+        m, "weight", o.init_std > 0 ? cj_normal(c, 0, o.init_std, w, &init_stream) : cj_uniform(c, -bound, bound, w, &init_stream));
     if (!o.no_bias)
-        l->bias = cj_module_param(m, "bias", o.zero_bias || o.init_std > 0 ? cj_zeros(c, b, CJ_F32) : cj_uniform(c, -bound, bound, b, &init_stream));
+        l->bias = cj_module_param(m, "bias",
+                                  o.zero_bias || o.init_std > 0 ? cj_zeros(c, b, CJ_F32) : cj_uniform(c, -bound, bound, b, &init_stream));
     cj_scope_close(s);
     return c->error ? NULL : m;
 }

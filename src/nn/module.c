@@ -7,7 +7,7 @@
 
 typedef struct entry {
     char name[MAX_NAME];
-    cj_module *child;   /* or */
+    cj_module *child; /* or */
     cj_tensor *tensor;
     bool buffer;
 } entry;
@@ -22,7 +22,7 @@ struct cj_module {
     int n, cap;
     bool training;
     cj_params params;
-    int params_seen;    /* tree size at which params was collected */
+    int params_seen; /* tree size at which params was collected */
 };
 
 static void module_free(cj_object *o)
@@ -231,7 +231,8 @@ cj_tensor *cj_forward(cj_module *m, cj_tensor *x)
     if (!m) return x ? cj_fail(x->ctx, CJ_EVALUE, "forward: the module is NULL") : NULL;
     cj_ctx *c = m->ctx;
     if (c->error) return c->poison;
-    if (!m->type->forward) return cj_fail(c, CJ_EVALUE, "forward: %s takes more than one input; it has a function of its own", m->type->name);
+    if (!m->type->forward)
+        return cj_fail(c, CJ_EVALUE, "forward: %s takes more than one input; it has a function of its own", m->type->name);
     if (!cj__usable(c, m->type->name, 0, x)) return c->poison;
     int frame = cj__frame_open(c);
     if (!frame) return c->poison;

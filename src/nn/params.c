@@ -6,7 +6,8 @@ cj_tensor *cj_param(cj_tensor *t)
     if (!t) return NULL;
     cj_ctx *c = t->ctx;
     if (c->error || !cj__usable(c, "cj_param", 0, t)) return c->poison;
-    if (!cj_dtype_is_float((cj_dtype)t->dtype)) return cj_fail(c, CJ_EDTYPE, "cj_param: the value is %s; only floats are trained", cj_dtype_name((cj_dtype)t->dtype));
+    if (!cj_dtype_is_float((cj_dtype)t->dtype))
+        return cj_fail(c, CJ_EDTYPE, "cj_param: the value is %s; only floats are trained", cj_dtype_name((cj_dtype)t->dtype));
     if (c->trace) return cj_fail(c, CJ_ECAPTURE, "cj_param: a parameter is made inside a captured step");
     cj_tensor *p = cj__tensor_persistent(c, (cj_dtype)t->dtype, t->ndim, t->shape, t->st->device);
     if (!p) return c->poison;
@@ -94,7 +95,8 @@ static bool flatten_dtype(cj_params *p, cj_dtype dtype)
     for (int i = 0; i < p->n && ok; i++) { /* all values first; the tensors move only when nothing can fail any more */
         cj_tensor *t = p->item[i].tensor;
         if (t->dtype == dtype && t->numel)
-            ok = !cj_is_poison(cj_assign_(cj_slice(flat, 0, offset[i], offset[i] + t->numel, 1), cj_reshape(cj_detach(t), CJ_SHAPE(t->numel))));
+            ok = !cj_is_poison(
+                cj_assign_(cj_slice(flat, 0, offset[i], offset[i] + t->numel, 1), cj_reshape(cj_detach(t), CJ_SHAPE(t->numel))));
     }
     uint32_t version = 0; /* moving is no change: what a tape saved at the newest version stays valid */
     for (int i = 0; i < p->n; i++)
@@ -129,4 +131,7 @@ bool cj_params_flatten(cj_params *p)
     return true;
 }
 
-cj_tensor *cj_params_flat(const cj_params *p, cj_dtype dtype) { return p && (unsigned)dtype < CJ_DTYPES ? p->flat[cj__dtype_or_default(dtype)] : NULL; }
+cj_tensor *cj_params_flat(const cj_params *p, cj_dtype dtype)
+{
+    return p && (unsigned)dtype < CJ_DTYPES ? p->flat[cj__dtype_or_default(dtype)] : NULL;
+}

@@ -51,8 +51,10 @@ static void d_softplus(cj_vjp_args *v) { v->gin[0] = cj_mul(v->g[0], cj_sigmoid(
 static void d_log_sigmoid(cj_vjp_args *v) { v->gin[0] = cj_mul(v->g[0], cj_sigmoid(cj_neg(v->in[0]))); }
 
 #define ROW(op_name, CODE, op_kind, definition, rule)                                                                                      \
-    { .name = op_name, .family = "activation", .kind = op_kind, .flags = CJ_OP_QUICK, .nin = 1, .nout = 1, .ew = CJ_EW_##CODE + 1, .save_in = 1,                  \
-      .infer = cj__ew_infer, .run = cj__ew_run_call, .vjp = rule, .jvp_rule = CJ_JVP_ELEMENTWISE, .define = definition }
+    {                                                                                                                                      \
+        .name = op_name, .family = "activation", .kind = op_kind, .flags = CJ_OP_QUICK, .nin = 1, .nout = 1, .ew = CJ_EW_##CODE + 1,       \
+        .save_in = 1, .infer = cj__ew_infer, .run = cj__ew_run_call, .vjp = rule, .jvp_rule = CJ_JVP_ELEMENTWISE, .define = definition     \
+    }
 
 enum { GELU, GELU_TANH, SILU, SOFTPLUS, LOG_SIGMOID };
 const cj_op cj__ops_activation[] = {

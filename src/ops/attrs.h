@@ -8,7 +8,7 @@ typedef struct cj_reduce_attrs {
     int first, count; /* the run of axes */
     int code;         /* cj_reduce_code */
     int keepdim;
-    double scale;     /* multiplies sums: 1/len for the mean */
+    double scale; /* multiplies sums: 1/len for the mean */
 } cj_reduce_attrs;
 
 typedef struct cj_full_attrs {

@@ -39,10 +39,26 @@ static bool run_range(cj_call *call)
 
 enum { FULL, ARANGE };
 const cj_op cj__ops_create[] = {
-    [FULL] = { .name = "full", .family = "creation", .kind = CJ_PRIMITIVE, .flags = CJ_OP_NOGRAD, .nin = 0, .nout = 1,
-               .attr_size = sizeof(cj_full_attrs), .infer = infer_full, .run = run_full, .jvp_rule = CJ_JVP_NONE },
-    [ARANGE] = { .name = "arange", .family = "creation", .kind = CJ_PRIMITIVE, .flags = CJ_OP_NOGRAD, .nin = 0, .nout = 1,
-                 .attr_size = sizeof(cj_range_attrs), .infer = infer_range, .run = run_range, .jvp_rule = CJ_JVP_NONE },
+    [FULL] = { .name = "full",
+               .family = "creation",
+               .kind = CJ_PRIMITIVE,
+               .flags = CJ_OP_NOGRAD,
+               .nin = 0,
+               .nout = 1,
+               .attr_size = sizeof(cj_full_attrs),
+               .infer = infer_full,
+               .run = run_full,
+               .jvp_rule = CJ_JVP_NONE },
+    [ARANGE] = { .name = "arange",
+                 .family = "creation",
+                 .kind = CJ_PRIMITIVE,
+                 .flags = CJ_OP_NOGRAD,
+                 .nin = 0,
+                 .nout = 1,
+                 .attr_size = sizeof(cj_range_attrs),
+                 .infer = infer_range,
+                 .run = run_range,
+                 .jvp_rule = CJ_JVP_NONE },
 };
 CJ_OP_TABLE(create);
 

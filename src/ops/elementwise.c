@@ -15,31 +15,70 @@ typedef enum rule { PROMOTE, TO_FLOAT, COMPARE, LOGIC, SELECT } rule;
 static rule rule_of(int code)
 {
     switch (code) {
-    case CJ_EW_EXP: case CJ_EW_EXPM1: case CJ_EW_LOG: case CJ_EW_LOG1P: case CJ_EW_SQRT: case CJ_EW_RSQRT: case CJ_EW_RECIP:
-    case CJ_EW_SIN: case CJ_EW_COS: case CJ_EW_TANH: case CJ_EW_SIGMOID: case CJ_EW_ERF: case CJ_EW_DIV: case CJ_EW_ATAN2:
-    case CJ_EW_GELU: case CJ_EW_GELU_BWD: case CJ_EW_GELU_TANH: case CJ_EW_GELU_TANH_BWD: case CJ_EW_SILU: case CJ_EW_SILU_BWD:
-    case CJ_EW_SOFTPLUS: case CJ_EW_LOGSIGMOID: case CJ_EW_TANH_BWD: case CJ_EW_SIGMOID_BWD: case CJ_EW_BCE_LOGITS:
-        return TO_FLOAT;
-    case CJ_EW_EQ: case CJ_EW_NE: case CJ_EW_LT: case CJ_EW_LE: case CJ_EW_GT: case CJ_EW_GE: case CJ_EW_EQS: case CJ_EW_NES:
-    case CJ_EW_LTS: case CJ_EW_LES: case CJ_EW_GTS: case CJ_EW_GES: case CJ_EW_ISNAN: case CJ_EW_ISFINITE:
-        return COMPARE;
-    case CJ_EW_AND: case CJ_EW_OR: case CJ_EW_XOR: case CJ_EW_NOT:
-        return LOGIC;
-    case CJ_EW_WHERE:
-        return SELECT;
-    default:
-        return PROMOTE;
+    case CJ_EW_EXP:
+    case CJ_EW_EXPM1:
+    case CJ_EW_LOG:
+    case CJ_EW_LOG1P:
+    case CJ_EW_SQRT:
+    case CJ_EW_RSQRT:
+    case CJ_EW_RECIP:
+    case CJ_EW_SIN:
+    case CJ_EW_COS:
+    case CJ_EW_TANH:
+    case CJ_EW_SIGMOID:
+    case CJ_EW_ERF:
+    case CJ_EW_DIV:
+    case CJ_EW_ATAN2:
+    case CJ_EW_GELU:
+    case CJ_EW_GELU_BWD:
+    case CJ_EW_GELU_TANH:
+    case CJ_EW_GELU_TANH_BWD:
+    case CJ_EW_SILU:
+    case CJ_EW_SILU_BWD:
+    case CJ_EW_SOFTPLUS:
+    case CJ_EW_LOGSIGMOID:
+    case CJ_EW_TANH_BWD:
+    case CJ_EW_SIGMOID_BWD:
+    case CJ_EW_BCE_LOGITS: return TO_FLOAT;
+    case CJ_EW_EQ:
+    case CJ_EW_NE:
+    case CJ_EW_LT:
+    case CJ_EW_LE:
+    case CJ_EW_GT:
+    case CJ_EW_GE:
+    case CJ_EW_EQS:
+    case CJ_EW_NES:
+    case CJ_EW_LTS:
+    case CJ_EW_LES:
+    case CJ_EW_GTS:
+    case CJ_EW_GES:
+    case CJ_EW_ISNAN:
+    case CJ_EW_ISFINITE: return COMPARE;
+    case CJ_EW_AND:
+    case CJ_EW_OR:
+    case CJ_EW_XOR:
+    case CJ_EW_NOT: return LOGIC;
+    case CJ_EW_WHERE: return SELECT;
+    default: return PROMOTE;
     }
 }
 
 bool cj__ew_has_scalar(int code)
 {
     switch (code) {
-    case CJ_EW_CONST: case CJ_EW_ADDS: case CJ_EW_MULS: case CJ_EW_POWS: case CJ_EW_MAXS: case CJ_EW_MINS: case CJ_EW_EQS:
-    case CJ_EW_NES: case CJ_EW_LTS: case CJ_EW_LES: case CJ_EW_GTS: case CJ_EW_GES:
-        return true;
-    default:
-        return false;
+    case CJ_EW_CONST:
+    case CJ_EW_ADDS:
+    case CJ_EW_MULS:
+    case CJ_EW_POWS:
+    case CJ_EW_MAXS:
+    case CJ_EW_MINS:
+    case CJ_EW_EQS:
+    case CJ_EW_NES:
+    case CJ_EW_LTS:
+    case CJ_EW_LES:
+    case CJ_EW_GTS:
+    case CJ_EW_GES: return true;
+    default: return false;
     }
 }
 
@@ -141,15 +180,18 @@ static cj_tensor *quick(const cj_op *op, const void *attrs, cj_tensor *a, cj_ten
     cj_ctx *c = a->ctx;
     const uint8_t look = CJ_T_POISON | CJ_T_CLOSED | CJ_T_CONTIGUOUS;
     if (c->error != CJ_OK || c->active || c->fwd_limit || atomic_load_explicit(&c->cancelled, memory_order_relaxed)) return NULL;
-    if ((a->flags & look) != CJ_T_CONTIGUOUS || a->dtype != CJ_F32 || a->numel > CJ_EW_BLOCK || a->numel == 0 || !a->st || a->st->device) return NULL;
+    if ((a->flags & look) != CJ_T_CONTIGUOUS || a->dtype != CJ_F32 || a->numel > CJ_EW_BLOCK || a->numel == 0 || !a->st || a->st->device)
+        return NULL;
     if (b != a) {
-        if (b->ctx != c || (b->flags & look) != CJ_T_CONTIGUOUS || b->dtype != CJ_F32 || b->ndim != a->ndim || !b->st || b->st->device) return NULL;
+        if (b->ctx != c || (b->flags & look) != CJ_T_CONTIGUOUS || b->dtype != CJ_F32 || b->ndim != a->ndim || !b->st || b->st->device)
+            return NULL;
         for (int d = 0; d < a->ndim; d++)
             if (a->shape[d] != b->shape[d]) return NULL;
     }
     cj_tensor *y = cj__tensor_like(a);
     if (!y) return c->poison;
-    c->k->ew_small((cj_ew_code)(op->ew - 1), (float *)y->data, (const float *)a->data, (const float *)b->data, NULL, attrs ? *(const double *)attrs : 0, (int)a->numel);
+    c->k->ew_small((cj_ew_code)(op->ew - 1), (float *)y->data, (const float *)a->data, (const float *)b->data, NULL,
+                   attrs ? *(const double *)attrs : 0, (int)a->numel);
     if (c->grad_enabled && (a->flags | b->flags) & CJ_T_REQUIRES && !(op->flags & CJ_OP_NOGRAD)) {
         cj_tensor *in[2] = { a, b };
         cj_call call = { c, op, attrs, in, &y, op->nin, 1 };
@@ -194,9 +236,21 @@ cj_tensor *cj__sum_to(cj_tensor *g, const cj_tensor *like)
         if (v->need[i]) v->gin[i] = cj__sum_to((expression), v->in[i]);                                                                    \
     } while (0)
 
-static void d_add(cj_vjp_args *v) { GRAD(0, G); GRAD(1, G); }
-static void d_sub(cj_vjp_args *v) { GRAD(0, G); GRAD(1, cj_neg(G)); }
-static void d_mul(cj_vjp_args *v) { GRAD(0, cj_mul(G, B)); GRAD(1, cj_mul(G, A)); }
+static void d_add(cj_vjp_args *v)
+{
+    GRAD(0, G);
+    GRAD(1, G);
+}
+static void d_sub(cj_vjp_args *v)
+{
+    GRAD(0, G);
+    GRAD(1, cj_neg(G));
+}
+static void d_mul(cj_vjp_args *v)
+{
+    GRAD(0, cj_mul(G, B));
+    GRAD(1, cj_mul(G, A));
+}
 static void d_div(cj_vjp_args *v)
 {
     GRAD(0, cj_div(G, B));
@@ -287,24 +341,91 @@ static void d_clamp_high(cj_vjp_args *v) { GRAD(0, cj_where(cj_le_scalar(A, *(co
 /* ---- rows -------------------------------------------------------------------------------------------------------------------------------- */
 
 #define ROW(op_name, CODE, n, in_mask, out_mask, rule_fn)                                                                                  \
-    { .name = op_name, .family = "elementwise", .kind = CJ_PRIMITIVE, .flags = n < 3 ? CJ_OP_QUICK : 0, .nin = n, .nout = 1, .ew = CJ_EW_##CODE + 1, .save_in = in_mask,      \
-      .save_out = out_mask, .infer = cj__ew_infer, .run = cj__ew_run_call, .vjp = rule_fn, .jvp_rule = CJ_JVP_ELEMENTWISE, .flops = ew_flops }
+    {                                                                                                                                      \
+        .name = op_name, .family = "elementwise", .kind = CJ_PRIMITIVE, .flags = n < 3 ? CJ_OP_QUICK : 0, .nin = n, .nout = 1,             \
+        .ew = CJ_EW_##CODE + 1, .save_in = in_mask, .save_out = out_mask, .infer = cj__ew_infer, .run = cj__ew_run_call, .vjp = rule_fn,   \
+        .jvp_rule = CJ_JVP_ELEMENTWISE, .flops = ew_flops                                                                                  \
+    }
 #define SCALAR(op_name, CODE, in_mask, rule_fn)                                                                                            \
-    { .name = op_name, .family = "elementwise", .kind = CJ_PRIMITIVE, .flags = CJ_OP_QUICK, .nin = 1, .nout = 1, .attr_size = sizeof(double),                     \
-      .ew = CJ_EW_##CODE + 1, .save_in = in_mask, .infer = cj__ew_infer, .run = cj__ew_run_call, .vjp = rule_fn,                            \
-      .jvp_rule = CJ_JVP_ELEMENTWISE, .flops = ew_flops }
+    {                                                                                                                                      \
+        .name = op_name, .family = "elementwise", .kind = CJ_PRIMITIVE, .flags = CJ_OP_QUICK, .nin = 1, .nout = 1,                         \
+        .attr_size = sizeof(double), .ew = CJ_EW_##CODE + 1, .save_in = in_mask, .infer = cj__ew_infer, .run = cj__ew_run_call,            \
+        .vjp = rule_fn, .jvp_rule = CJ_JVP_ELEMENTWISE, .flops = ew_flops                                                                  \
+    }
 #define TEST(op_name, CODE, n, attr)                                                                                                       \
-    { .name = op_name, .family = "comparison", .kind = CJ_PRIMITIVE, .flags = CJ_OP_NOGRAD, .nin = n, .nout = 1, .attr_size = attr,         \
-      .ew = CJ_EW_##CODE + 1, .infer = cj__ew_infer, .run = cj__ew_run_call, .jvp_rule = CJ_JVP_NONE, .flops = ew_flops }
+    {                                                                                                                                      \
+        .name = op_name, .family = "comparison", .kind = CJ_PRIMITIVE, .flags = CJ_OP_NOGRAD, .nin = n, .nout = 1, .attr_size = attr,      \
+        .ew = CJ_EW_##CODE + 1, .infer = cj__ew_infer, .run = cj__ew_run_call, .jvp_rule = CJ_JVP_NONE, .flops = ew_flops                  \
+    }
 #define FUSED(op_name, CODE)                                                                                                               \
-    { .name = op_name, .family = "elementwise", .kind = CJ_INTERNAL, .flags = CJ_OP_NOGRAD | CJ_OP_QUICK, .nin = 2, .nout = 1, .ew = CJ_EW_##CODE + 1,    \
-      .infer = cj__ew_infer, .run = cj__ew_run_call, .jvp_rule = CJ_JVP_NONE, .flops = ew_flops }
+    {                                                                                                                                      \
+        .name = op_name, .family = "elementwise", .kind = CJ_INTERNAL, .flags = CJ_OP_NOGRAD | CJ_OP_QUICK, .nin = 2, .nout = 1,           \
+        .ew = CJ_EW_##CODE + 1, .infer = cj__ew_infer, .run = cj__ew_run_call, .jvp_rule = CJ_JVP_NONE, .flops = ew_flops                  \
+    }
 
 enum {
-    ADD, SUB, MUL, DIV, POW, MAXIMUM, MINIMUM, FMOD, REMAINDER, FLOOR_DIVIDE, ATAN2, WHERE, ADD_SCALAR, MUL_SCALAR, POW_SCALAR, CLAMP_LOW,
-    CLAMP_HIGH, NEG, ABS, SIGN, EXP, EXPM1, LOG, LOG1P, SQRT, RSQRT, RECIPROCAL, SQUARE, SIN, COS, TANH, SIGMOID, ERF, FLOOR, CEIL, ROUND,
-    TRUNC, RELU, EQ, NE, LT, LE, GT, GE, EQ_SCALAR, NE_SCALAR, LT_SCALAR, LE_SCALAR, GT_SCALAR, GE_SCALAR, AND, OR, XOR, NOT, ISNAN, ISFINITE,
-    GELU_BWD, GELU_TANH_BWD, SILU_BWD, TANH_BWD, SIGMOID_BWD, RELU_BWD
+    ADD,
+    SUB,
+    MUL,
+    DIV,
+    POW,
+    MAXIMUM,
+    MINIMUM,
+    FMOD,
+    REMAINDER,
+    FLOOR_DIVIDE,
+    ATAN2,
+    WHERE,
+    ADD_SCALAR,
+    MUL_SCALAR,
+    POW_SCALAR,
+    CLAMP_LOW,
+    CLAMP_HIGH,
+    NEG,
+    ABS,
+    SIGN,
+    EXP,
+    EXPM1,
+    LOG,
+    LOG1P,
+    SQRT,
+    RSQRT,
+    RECIPROCAL,
+    SQUARE,
+    SIN,
+    COS,
+    TANH,
+    SIGMOID,
+    ERF,
+    FLOOR,
+    CEIL,
+    ROUND,
+    TRUNC,
+    RELU,
+    EQ,
+    NE,
+    LT,
+    LE,
+    GT,
+    GE,
+    EQ_SCALAR,
+    NE_SCALAR,
+    LT_SCALAR,
+    LE_SCALAR,
+    GT_SCALAR,
+    GE_SCALAR,
+    AND,
+    OR,
+    XOR,
+    NOT,
+    ISNAN,
+    ISFINITE,
+    GELU_BWD,
+    GELU_TANH_BWD,
+    SILU_BWD,
+    TANH_BWD,
+    SIGMOID_BWD,
+    RELU_BWD
 };
 
 const cj_op cj__ops_elementwise[] = {

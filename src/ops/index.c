@@ -32,7 +32,8 @@ static bool infer_select(cj_call *call)
     int axis = *(const int *)call->attrs;
     const cj_tensor *x = call->in[0], *index = call->in[1];
     if (!index_dtype(call, index)) return false;
-    if (index->ndim != 1) return cj__error(call->ctx, CJ_ESHAPE, "index_select: the index has shape %s, one dimension expected", cj__tensor_text(index));
+    if (index->ndim != 1)
+        return cj__error(call->ctx, CJ_ESHAPE, "index_select: the index has shape %s, one dimension expected", cj__tensor_text(index));
     int64_t shape[CJ_MAX_DIMS];
     memcpy(shape, x->shape, sizeof shape);
     shape[axis] = index->numel;
@@ -65,7 +66,8 @@ static bool infer_add(cj_call *call)
         return cj__error(call->ctx, CJ_ESHAPE, "index_add: source %s and index %s do not fit %s along axis %d", cj__tensor_text(s),
                          cj__tensor_text(index), cj__tensor_text(x), axis);
     if (s->dtype != x->dtype)
-        return cj__error(call->ctx, CJ_EDTYPE, "index_add: source is %s, the tensor %s", cj_dtype_name((cj_dtype)s->dtype), cj_dtype_name((cj_dtype)x->dtype));
+        return cj__error(call->ctx, CJ_EDTYPE, "index_add: source is %s, the tensor %s", cj_dtype_name((cj_dtype)s->dtype),
+                         cj_dtype_name((cj_dtype)x->dtype));
     return cj__out(call, 0, (cj_dtype)x->dtype, x->ndim, x->shape);
 }
 static bool run_add(cj_call *call)
@@ -78,8 +80,8 @@ static bool run_add(cj_call *call)
     if (!y->numel) return true;
     memcpy(y->data, x->data, (size_t)y->numel * cj_dtype_size((cj_dtype)y->dtype));
     if (s->numel)
-        call->ctx->k->index_add(call->ctx->pool, (cj_dtype)y->dtype, y->data, size[0], size[1], size[2], (const int64_t *)index->data, index->numel,
-                                s->data);
+        call->ctx->k->index_add(call->ctx->pool, (cj_dtype)y->dtype, y->data, size[0], size[1], size[2], (const int64_t *)index->data,
+                                index->numel, s->data);
     return true;
 }
 static void d_add(cj_vjp_args *v)
@@ -103,7 +105,8 @@ static bool infer_gather(cj_call *call)
     const cj_tensor *x = call->in[0], *index = call->in[1];
     if (!index_dtype(call, index)) return false;
     if (!same_but(x, index, axis))
-        return cj__error(call->ctx, CJ_ESHAPE, "gather: index %s does not fit %s off axis %d", cj__tensor_text(index), cj__tensor_text(x), axis);
+        return cj__error(call->ctx, CJ_ESHAPE, "gather: index %s does not fit %s off axis %d", cj__tensor_text(index), cj__tensor_text(x),
+                         axis);
     return cj__out(call, 0, (cj_dtype)x->dtype, x->ndim, index->shape);
 }
 static bool run_gather(cj_call *call)
@@ -114,8 +117,8 @@ static bool run_gather(cj_call *call)
     split(x, axis, size);
     if (!check_range(call, index, size[1])) return false;
     if (index->numel)
-        call->ctx->k->gather(call->ctx->pool, (int)cj_dtype_size((cj_dtype)x->dtype), x->data, size[0], size[1], size[2], (const int64_t *)index->data,
-                             index->shape[axis], call->out[0]->data);
+        call->ctx->k->gather(call->ctx->pool, (int)cj_dtype_size((cj_dtype)x->dtype), x->data, size[0], size[1], size[2],
+                             (const int64_t *)index->data, index->shape[axis], call->out[0]->data);
     return true;
 }
 static void d_gather(cj_vjp_args *v)
@@ -130,7 +133,8 @@ static bool infer_scatter(cj_call *call)
     if (!index_dtype(call, index)) return false;
     if (!same_but(x, index, axis) || !same_but(s, index, -1) || s->dtype != x->dtype)
         return cj__error(call->ctx, CJ_ESHAPE, "scatter_add: source %s %s and index %s do not fit %s %s along axis %d", cj__tensor_text(s),
-                         cj_dtype_name((cj_dtype)s->dtype), cj__tensor_text(index), cj__tensor_text(x), cj_dtype_name((cj_dtype)x->dtype), axis);
+                         cj_dtype_name((cj_dtype)s->dtype), cj__tensor_text(index), cj__tensor_text(x), cj_dtype_name((cj_dtype)x->dtype),
+                         axis);
     return cj__out(call, 0, (cj_dtype)x->dtype, x->ndim, x->shape);
 }
 static bool run_scatter(cj_call *call)
@@ -197,16 +201,25 @@ static bool run_nonzero(cj_call *call)
 }
 
 #define ROW(op_name, n, mask, inf, exec, rule, forward)                                                                                    \
-    { .name = op_name, .family = "indexing", .kind = CJ_PRIMITIVE, .nin = n, .nout = 1, .attr_size = sizeof(int), .save_in = mask,          \
-      .infer = inf, .run = exec, .vjp = rule, .jvp_rule = CJ_JVP_OWN, .jvp = forward }
+    {                                                                                                                                      \
+        .name = op_name, .family = "indexing", .kind = CJ_PRIMITIVE, .nin = n, .nout = 1, .attr_size = sizeof(int), .save_in = mask,       \
+        .infer = inf, .run = exec, .vjp = rule, .jvp_rule = CJ_JVP_OWN, .jvp = forward                                                     \
+    }
 enum { INDEX_SELECT, INDEX_ADD, GATHER, SCATTER_ADD, NONZERO };
 const cj_op cj__ops_index[] = {
     [INDEX_SELECT] = ROW("index_select", 2, 2, infer_select, run_select, d_select, j_select),
     [INDEX_ADD] = ROW("index_add", 3, 2, infer_add, run_add, d_add, j_add),
     [GATHER] = ROW("gather", 2, 2, infer_gather, run_gather, d_gather, j_gather),
     [SCATTER_ADD] = ROW("scatter_add", 3, 2, infer_scatter, run_scatter, d_scatter, j_scatter),
-    [NONZERO] = { .name = "nonzero", .family = "indexing", .kind = CJ_PRIMITIVE, .flags = CJ_OP_NOGRAD | CJ_OP_DYNAMIC, .nin = 1, .nout = 1,
-                  .infer = infer_nonzero, .run = run_nonzero, .jvp_rule = CJ_JVP_NONE },
+    [NONZERO] = { .name = "nonzero",
+                  .family = "indexing",
+                  .kind = CJ_PRIMITIVE,
+                  .flags = CJ_OP_NOGRAD | CJ_OP_DYNAMIC,
+                  .nin = 1,
+                  .nout = 1,
+                  .infer = infer_nonzero,
+                  .run = run_nonzero,
+                  .jvp_rule = CJ_JVP_NONE },
 };
 CJ_OP_TABLE(index);
 
@@ -228,7 +241,10 @@ static cj_tensor *apply(int row, int axis, cj_tensor *x, cj_tensor *index, cj_te
 cj_tensor *cj_index_select(cj_tensor *x, int axis, cj_tensor *index) { return apply(INDEX_SELECT, axis, x, index, NULL, 2); }
 cj_tensor *cj_index_add(cj_tensor *x, int axis, cj_tensor *index, cj_tensor *source) { return apply(INDEX_ADD, axis, x, index, source, 3); }
 cj_tensor *cj_gather(cj_tensor *x, int axis, cj_tensor *index) { return apply(GATHER, axis, x, index, NULL, 2); }
-cj_tensor *cj_scatter_add(cj_tensor *x, int axis, cj_tensor *index, cj_tensor *source) { return apply(SCATTER_ADD, axis, x, index, source, 3); }
+cj_tensor *cj_scatter_add(cj_tensor *x, int axis, cj_tensor *index, cj_tensor *source)
+{
+    return apply(SCATTER_ADD, axis, x, index, source, 3);
+}
 
 cj_tensor *cj_nonzero(cj_tensor *x)
 {

@@ -12,8 +12,8 @@ static bool infer_ce(cj_call *call)
     const cj_tensor *x = call->in[0], *t = call->in[1];
     cj_dtype saved = x->dtype == CJ_F64 ? CJ_F64 : CJ_F32;
     if (!cj_dtype_is_float((cj_dtype)x->dtype) || t->dtype != CJ_I64)
-        return cj__error(call->ctx, CJ_EDTYPE, "cross_entropy: logits %s and targets %s; a float type and i64 expected", cj_dtype_name((cj_dtype)x->dtype),
-                         cj_dtype_name((cj_dtype)t->dtype));
+        return cj__error(call->ctx, CJ_EDTYPE, "cross_entropy: logits %s and targets %s; a float type and i64 expected",
+                         cj_dtype_name((cj_dtype)x->dtype), cj_dtype_name((cj_dtype)t->dtype));
     if (x->ndim != 2 || t->ndim != 1 || x->shape[0] != t->shape[0])
         return cj__error(call->ctx, CJ_ESHAPE, "cross_entropy: logits %s do not fit targets %s", cj__tensor_text(x), cj__tensor_text(t));
     if (x->shape[1] == 0) return cj__error(call->ctx, CJ_ESHAPE, "cross_entropy: logits %s have no classes", cj__tensor_text(x));
@@ -32,8 +32,8 @@ static bool run_ce(cj_call *call)
         if (target[i] == a->ignore) continue;
         counted++;
         if (target[i] < 0 || target[i] >= n)
-            return cj__error(c, CJ_EINDEX, "cross_entropy: target %lld at position %lld is outside [0, %lld)", (long long)target[i], (long long)i,
-                             (long long)n);
+            return cj__error(c, CJ_EINDEX, "cross_entropy: target %lld at position %lld is outside [0, %lld)", (long long)target[i],
+                             (long long)i, (long long)n);
     }
     double weight = a->reduction == CJ_MEAN ? 1.0 / (double)counted : 1;
     cj__store((cj_dtype)call->out[2]->dtype, call->out[2]->data, weight);
@@ -116,12 +116,40 @@ static bool define_bce(cj_ctx *c, const void *attrs, cj_tensor *const *in, int n
 
 enum { CE, CE_BWD, BCE };
 const cj_op cj__ops_loss[] = {
-    [CE] = { .name = "cross_entropy", .family = "loss", .kind = CJ_COMPOSITE, .nin = 2, .nout = 3, .attr_size = sizeof(cj_ce_attrs), .save_in = 3,
-             .save_out = 6, .infer = infer_ce, .run = run_ce, .vjp = d_ce, .define = define_ce },
-    [CE_BWD] = { .name = "cross_entropy_backward", .family = "loss", .kind = CJ_INTERNAL, .flags = CJ_OP_NOGRAD, .nin = 5, .nout = 1,
-                 .attr_size = sizeof(cj_ce_attrs), .infer = infer_ce_bwd, .run = run_ce_bwd },
-    [BCE] = { .name = "bce_with_logits", .family = "loss", .kind = CJ_PRIMITIVE, .flags = CJ_OP_QUICK, .nin = 2, .nout = 1, .ew = CJ_EW_BCE_LOGITS + 1, .save_in = 3,
-              .infer = cj__ew_infer, .run = cj__ew_run_call, .vjp = d_bce, .jvp_rule = CJ_JVP_ELEMENTWISE, .define = define_bce },
+    [CE] = { .name = "cross_entropy",
+             .family = "loss",
+             .kind = CJ_COMPOSITE,
+             .nin = 2,
+             .nout = 3,
+             .attr_size = sizeof(cj_ce_attrs),
+             .save_in = 3,
+             .save_out = 6,
+             .infer = infer_ce,
+             .run = run_ce,
+             .vjp = d_ce,
+             .define = define_ce },
+    [CE_BWD] = { .name = "cross_entropy_backward",
+                 .family = "loss",
+                 .kind = CJ_INTERNAL,
+                 .flags = CJ_OP_NOGRAD,
+                 .nin = 5,
+                 .nout = 1,
+                 .attr_size = sizeof(cj_ce_attrs),
+                 .infer = infer_ce_bwd,
+                 .run = run_ce_bwd },
+    [BCE] = { .name = "bce_with_logits",
+              .family = "loss",
+              .kind = CJ_PRIMITIVE,
+              .flags = CJ_OP_QUICK,
+              .nin = 2,
+              .nout = 1,
+              .ew = CJ_EW_BCE_LOGITS + 1,
+              .save_in = 3,
+              .infer = cj__ew_infer,
+              .run = cj__ew_run_call,
+              .vjp = d_bce,
+              .jvp_rule = CJ_JVP_ELEMENTWISE,
+              .define = define_bce },
 };
 CJ_OP_TABLE(loss);
 
@@ -140,7 +168,8 @@ cj_tensor *cj_cross_entropy(cj_tensor *logits, cj_tensor *target, const cj_loss_
     cj_loss_opts o = opts ? *opts : (cj_loss_opts){ 0 };
     if (logits->ndim != target->ndim + 1)
         return cj_fail(c, CJ_ESHAPE, "cross_entropy: logits %s do not fit targets %s", cj__tensor_text(logits), cj__tensor_text(target));
-    if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1)) return cj_fail(c, CJ_EVALUE, "cross_entropy: label smoothing %g is outside [0, 1]", o.label_smoothing);
+    if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1))
+        return cj_fail(c, CJ_EVALUE, "cross_entropy: label smoothing %g is outside [0, 1]", o.label_smoothing);
     cj_ce_attrs a = { .smooth = o.label_smoothing, .ignore = o.ignore_index ? o.ignore_index : -100, .reduction = (int32_t)o.reduction };
     cj_shape each = cj__shape(target);
     if (logits->ndim != 2) {

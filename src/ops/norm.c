@@ -13,7 +13,8 @@ static bool infer_rows(cj_call *call)
 {
     const cj_tensor *x = call->in[0];
     if (!cj_dtype_is_float((cj_dtype)x->dtype))
-        return cj__error(call->ctx, CJ_EDTYPE, "%s: the input is %s, a float type expected", call->op->name, cj_dtype_name((cj_dtype)x->dtype));
+        return cj__error(call->ctx, CJ_EDTYPE, "%s: the input is %s, a float type expected", call->op->name,
+                         cj_dtype_name((cj_dtype)x->dtype));
     return cj__out(call, 0, (cj_dtype)x->dtype, x->ndim, x->shape);
 }
 
@@ -51,7 +52,8 @@ static bool rows_softmax_bwd(cj_call *call, bool log)
     const cj_tensor *y = call->in[0];
     int64_t n = y->shape[y->ndim - 1];
     if (y->numel)
-        call->ctx->k->softmax_bwd(call->ctx->pool, (cj_dtype)y->dtype, y->data, call->in[1]->data, y->numel / n, n, call->out[0]->data, log);
+        call->ctx->k->softmax_bwd(call->ctx->pool, (cj_dtype)y->dtype, y->data, call->in[1]->data, y->numel / n, n, call->out[0]->data,
+                                  log);
     return true;
 }
 static bool run_softmax_bwd(cj_call *call) { return rows_softmax_bwd(call, false); }
@@ -63,15 +65,17 @@ static bool infer_layer_norm(cj_call *call)
 {
     const cj_tensor *x = call->in[0];
     cj_dtype t = (cj_dtype)x->dtype, saved = t == CJ_F64 ? CJ_F64 : CJ_F32;
-    if (!cj_dtype_is_float(t)) return cj__error(call->ctx, CJ_EDTYPE, "layer_norm: the input is %s, a float type expected", cj_dtype_name(t));
+    if (!cj_dtype_is_float(t))
+        return cj__error(call->ctx, CJ_EDTYPE, "layer_norm: the input is %s, a float type expected", cj_dtype_name(t));
     if (x->ndim < 1) return cj__error(call->ctx, CJ_ESHAPE, "layer_norm: a 0-d input");
     for (int i = 1; i < call->nin; i++) {
         const cj_tensor *w = call->in[i];
         if (w->ndim != 1 || w->shape[0] != x->shape[x->ndim - 1] || w->dtype != x->dtype || !cj__contiguous(w))
-            return cj__error(call->ctx, CJ_ESHAPE, "layer_norm: %s %s %s does not fit input %s %s", i == 1 ? "weight" : "bias", cj__tensor_text(w),
-                             cj_dtype_name((cj_dtype)w->dtype), cj__tensor_text(x), cj_dtype_name(t));
+            return cj__error(call->ctx, CJ_ESHAPE, "layer_norm: %s %s %s does not fit input %s %s", i == 1 ? "weight" : "bias",
+                             cj__tensor_text(w), cj_dtype_name((cj_dtype)w->dtype), cj__tensor_text(x), cj_dtype_name(t));
     }
-    return cj__out(call, 0, t, x->ndim, x->shape) && cj__out(call, 1, saved, x->ndim - 1, x->shape) && cj__out(call, 2, saved, x->ndim - 1, x->shape);
+    return cj__out(call, 0, t, x->ndim, x->shape) && cj__out(call, 1, saved, x->ndim - 1, x->shape) &&
+           cj__out(call, 2, saved, x->ndim - 1, x->shape);
 }
 static bool run_layer_norm(cj_call *call)
 {
@@ -80,7 +84,8 @@ static bool run_layer_norm(cj_call *call)
     int64_t n = x->shape[x->ndim - 1];
     if (x->numel)
         call->ctx->k->layer_norm(call->ctx->pool, (cj_dtype)x->dtype, x->data, x->numel / n, n, n, a->affine > 0 ? call->in[1]->data : NULL,
-                                 a->affine > 1 ? call->in[2]->data : NULL, a->eps, call->out[0]->data, call->out[1]->data, call->out[2]->data);
+                                 a->affine > 1 ? call->in[2]->data : NULL, a->eps, call->out[0]->data, call->out[1]->data,
+                                 call->out[2]->data);
     return true;
 }
 static bool define_layer_norm(cj_ctx *c, const void *attrs, cj_tensor *const *in, int nin, cj_tensor **out)
@@ -106,7 +111,8 @@ static bool infer_layer_norm_bwd(cj_call *call)
     const cj_norm_attrs *a = call->attrs;
     const cj_tensor *x = call->in[0];
     int64_t n = x->shape[x->ndim - 1];
-    return cj__out(call, 0, (cj_dtype)x->dtype, x->ndim, x->shape) && cj__out(call, 1, (cj_dtype)x->dtype, 1, a->affine ? &n : &(int64_t){ 0 }) &&
+    return cj__out(call, 0, (cj_dtype)x->dtype, x->ndim, x->shape) &&
+           cj__out(call, 1, (cj_dtype)x->dtype, 1, a->affine ? &n : &(int64_t){ 0 }) &&
            cj__out(call, 2, (cj_dtype)x->dtype, 1, a->affine ? &n : &(int64_t){ 0 });
 }
 static bool run_layer_norm_bwd(cj_call *call)
@@ -123,8 +129,8 @@ static bool run_layer_norm_bwd(cj_call *call)
     size_t bytes = c->k->layer_norm_bwd_scratch((cj_dtype)x->dtype, rows, n);
     void *scratch = bytes ? cj__scratch(c, bytes) : NULL;
     if (bytes && !scratch) return false;
-    c->k->layer_norm_bwd(c->pool, (cj_dtype)x->dtype, x->data, call->in[1]->data, a->affine > 0 ? call->in[4]->data : NULL, call->in[2]->data,
-                         call->in[3]->data, rows, n, n, call->out[0]->data, a->affine > 0 ? call->out[1]->data : NULL,
+    c->k->layer_norm_bwd(c->pool, (cj_dtype)x->dtype, x->data, call->in[1]->data, a->affine > 0 ? call->in[4]->data : NULL,
+                         call->in[2]->data, call->in[3]->data, rows, n, n, call->out[0]->data, a->affine > 0 ? call->out[1]->data : NULL,
                          a->affine > 0 ? call->out[2]->data : NULL, scratch);
     return true;
 }
@@ -135,18 +141,65 @@ static void d_layer_norm(cj_vjp_args *v);
 
 enum { SOFTMAX, LOG_SOFTMAX, LAYER_NORM, SOFTMAX_BWD, LOG_SOFTMAX_BWD, LAYER_NORM_BWD };
 const cj_op cj__ops_norm[] = {
-    [SOFTMAX] = { .name = "softmax", .family = "normalisation", .kind = CJ_COMPOSITE, .nin = 1, .nout = 1, .save_in = 1, .save_out = 1,
-                  .infer = infer_rows, .run = run_softmax, .vjp = d_softmax, .define = define_softmax },
-    [LOG_SOFTMAX] = { .name = "log_softmax", .family = "normalisation", .kind = CJ_COMPOSITE, .nin = 1, .nout = 1, .save_in = 1, .save_out = 1,
-                      .infer = infer_rows, .run = run_log_softmax, .vjp = d_log_softmax, .define = define_log_softmax },
-    [LAYER_NORM] = { .name = "layer_norm", .family = "normalisation", .kind = CJ_COMPOSITE, .nin = -1, .nout = 3, .attr_size = sizeof(cj_norm_attrs),
-                     .save_in = 7, .save_out = 6, .infer = infer_layer_norm, .run = run_layer_norm, .vjp = d_layer_norm, .define = define_layer_norm },
-    [SOFTMAX_BWD] = { .name = "softmax_backward", .family = "normalisation", .kind = CJ_INTERNAL, .flags = CJ_OP_NOGRAD, .nin = 2, .nout = 1,
-                      .infer = infer_rows, .run = run_softmax_bwd },
-    [LOG_SOFTMAX_BWD] = { .name = "log_softmax_backward", .family = "normalisation", .kind = CJ_INTERNAL, .flags = CJ_OP_NOGRAD, .nin = 2,
-                          .nout = 1, .infer = infer_rows, .run = run_log_softmax_bwd },
-    [LAYER_NORM_BWD] = { .name = "layer_norm_backward", .family = "normalisation", .kind = CJ_INTERNAL, .flags = CJ_OP_NOGRAD, .nin = -1, .nout = 3,
-                         .attr_size = sizeof(cj_norm_attrs), .infer = infer_layer_norm_bwd, .run = run_layer_norm_bwd },
+    [SOFTMAX] = { .name = "softmax",
+                  .family = "normalisation",
+                  .kind = CJ_COMPOSITE,
+                  .nin = 1,
+                  .nout = 1,
+                  .save_in = 1,
+                  .save_out = 1,
+                  .infer = infer_rows,
+                  .run = run_softmax,
+                  .vjp = d_softmax,
+                  .define = define_softmax },
+    [LOG_SOFTMAX] = { .name = "log_softmax",
+                      .family = "normalisation",
+                      .kind = CJ_COMPOSITE,
+                      .nin = 1,
+                      .nout = 1,
+                      .save_in = 1,
+                      .save_out = 1,
+                      .infer = infer_rows,
+                      .run = run_log_softmax,
+                      .vjp = d_log_softmax,
+                      .define = define_log_softmax },
+    [LAYER_NORM] = { .name = "layer_norm",
+                     .family = "normalisation",
+                     .kind = CJ_COMPOSITE,
+                     .nin = -1,
+                     .nout = 3,
+                     .attr_size = sizeof(cj_norm_attrs),
+                     .save_in = 7,
+                     .save_out = 6,
+                     .infer = infer_layer_norm,
+                     .run = run_layer_norm,
+                     .vjp = d_layer_norm,
+                     .define = define_layer_norm },
+    [SOFTMAX_BWD] = { .name = "softmax_backward",
+                      .family = "normalisation",
+                      .kind = CJ_INTERNAL,
+                      .flags = CJ_OP_NOGRAD,
+                      .nin = 2,
+                      .nout = 1,
+                      .infer = infer_rows,
+                      .run = run_softmax_bwd },
+    [LOG_SOFTMAX_BWD] = { .name = "log_softmax_backward",
+                          .family = "normalisation",
+                          .kind = CJ_INTERNAL,
+                          .flags = CJ_OP_NOGRAD,
+                          .nin = 2,
+                          .nout = 1,
+                          .infer = infer_rows,
+                          .run = run_log_softmax_bwd },
+    [LAYER_NORM_BWD] = { .name = "layer_norm_backward",
+                         .family = "normalisation",
+                         .kind = CJ_INTERNAL,
+                         .flags = CJ_OP_NOGRAD,
+                         .nin = -1,
+                         .nout = 3,
+                         .attr_size = sizeof(cj_norm_attrs),
+                         .infer = infer_layer_norm_bwd,
+                         .run = run_layer_norm_bwd },
 };
 CJ_OP_TABLE(norm);
 
@@ -204,7 +257,8 @@ cj_tensor *cj_attention(cj_tensor *q, cj_tensor *k, cj_tensor *v, const cj_atten
     if (!q || !k || !v) return q ? cj_fail(q->ctx, CJ_EVALUE, "attention: an argument is NULL") : NULL;
     cj_ctx *c = q->ctx;
     if (c->error || !cj__usable(c, "attention", 0, q) || !cj__usable(c, "attention", 1, k)) return c->poison;
-    if (q->ndim < 2 || k->ndim < 2) return cj_fail(c, CJ_ESHAPE, "attention: q %s, k %s; [.., T, d] expected", cj__tensor_text(q), cj__tensor_text(k));
+    if (q->ndim < 2 || k->ndim < 2)
+        return cj_fail(c, CJ_ESHAPE, "attention: q %s, k %s; [.., T, d] expected", cj__tensor_text(q), cj__tensor_text(k));
     int64_t d = q->shape[q->ndim - 1], tq = q->shape[q->ndim - 2], tk = k->shape[k->ndim - 2];
     double scale = opts && opts->scale ? opts->scale : d ? 1 / __builtin_sqrt((double)d) : 1;
     cj_tensor *s = cj_mul_scalar(cj_matmul(q, cj_t(k)), scale);

@@ -7,8 +7,17 @@
 void cj__gemm_describe(cj_gemm *g, const cj_tensor *a, const cj_tensor *b, const cj_tensor *c)
 {
     int na = a->ndim, nb = b->ndim, nc = c->ndim;
-    *g = (cj_gemm){ .m = c->shape[nc - 2], .n = c->shape[nc - 1], .k = a->shape[na - 1], .batch = 1, .a = a->data, .b = b->data, .c = c->data,
-                    .a_row = a->stride[na - 2], .a_col = a->stride[na - 1], .b_row = b->stride[nb - 2], .b_col = b->stride[nb - 1],
+    *g = (cj_gemm){ .m = c->shape[nc - 2],
+                    .n = c->shape[nc - 1],
+                    .k = a->shape[na - 1],
+                    .batch = 1,
+                    .a = a->data,
+                    .b = b->data,
+                    .c = c->data,
+                    .a_row = a->stride[na - 2],
+                    .a_col = a->stride[na - 1],
+                    .b_row = b->stride[nb - 2],
+                    .b_col = b->stride[nb - 1],
                     .c_row = c->stride[nc - 2] };
 }
 
@@ -26,8 +35,8 @@ static bool float_pair(cj_call *call)
 {
     const cj_tensor *a = call->in[0], *b = call->in[1];
     if (!cj_dtype_is_float((cj_dtype)a->dtype) || a->dtype != b->dtype)
-        return cj__error(call->ctx, CJ_EDTYPE, "%s: dtypes %s x %s; both must be the same float type", call->op->name, cj_dtype_name((cj_dtype)a->dtype),
-                         cj_dtype_name((cj_dtype)b->dtype));
+        return cj__error(call->ctx, CJ_EDTYPE, "%s: dtypes %s x %s; both must be the same float type", call->op->name,
+                         cj_dtype_name((cj_dtype)a->dtype), cj_dtype_name((cj_dtype)b->dtype));
     return true;
 }
 
@@ -35,7 +44,8 @@ static bool infer_matmul(cj_call *call)
 {
     const cj_tensor *a = call->in[0], *b = call->in[1];
     if (!float_pair(call)) return false;
-    if (a->ndim < 2 || b->ndim < 2) return cj__error(call->ctx, CJ_ESHAPE, "matmul: %s x %s are not matrices", cj__tensor_text(a), cj__tensor_text(b));
+    if (a->ndim < 2 || b->ndim < 2)
+        return cj__error(call->ctx, CJ_ESHAPE, "matmul: %s x %s are not matrices", cj__tensor_text(a), cj__tensor_text(b));
     if (a->shape[a->ndim - 1] != b->shape[b->ndim - 2])
         return cj__error(call->ctx, CJ_ESHAPE, "matmul: inner sizes differ: %s x %s", cj__tensor_text(a), cj__tensor_text(b));
     int n;
@@ -102,7 +112,10 @@ static bool run_matmul(cj_call *call)
 }
 
 /* [.., r, c] as [-1, c]. */
-static cj_tensor *rows_of(cj_tensor *x) { return x->ndim == 2 ? x : cj_reshape(x, CJ_SHAPE(x->shape[x->ndim - 1] ? -1 : 0, x->shape[x->ndim - 1])); }
+static cj_tensor *rows_of(cj_tensor *x)
+{
+    return x->ndim == 2 ? x : cj_reshape(x, CJ_SHAPE(x->shape[x->ndim - 1] ? -1 : 0, x->shape[x->ndim - 1]));
+}
 
 /* dA = G·Bᵀ, dB = Aᵀ·G; a matrix shared by a batch gets one tall product. */
 static void d_matmul(cj_vjp_args *v)
@@ -143,9 +156,19 @@ static bool infer_linear(cj_call *call)
 void cj__linear_describe(cj_gemm *g, const cj_call *call)
 {
     const cj_tensor *x = call->in[0], *w = call->in[1], *y = call->out[0];
-    *g = (cj_gemm){ .m = w->shape[1] ? x->numel / w->shape[1] : y->numel / (w->shape[0] ? w->shape[0] : 1), .n = w->shape[0], .k = w->shape[1],
-                    .batch = 1, .a = x->data, .b = w->data, .c = y->data, .a_row = w->shape[1], .a_col = 1, .b_row = w->stride[1],
-                    .b_col = w->stride[0], .c_row = w->shape[0], .bias = call->nin > 2 ? call->in[2]->data : NULL };
+    *g = (cj_gemm){ .m = w->shape[1] ? x->numel / w->shape[1] : y->numel / (w->shape[0] ? w->shape[0] : 1),
+                    .n = w->shape[0],
+                    .k = w->shape[1],
+                    .batch = 1,
+                    .a = x->data,
+                    .b = w->data,
+                    .c = y->data,
+                    .a_row = w->shape[1],
+                    .a_col = 1,
+                    .b_row = w->stride[1],
+                    .b_col = w->stride[0],
+                    .c_row = w->shape[0],
+                    .bias = call->nin > 2 ? call->in[2]->data : NULL };
 }
 
 static bool run_linear(cj_call *call)
@@ -188,10 +211,31 @@ static void j_linear(cj_jvp_args *j)
 
 enum { MATMUL, LINEAR };
 const cj_op cj__ops_product[] = {
-    [MATMUL] = { .name = "matmul", .family = "product", .kind = CJ_PRIMITIVE, .nin = 2, .nout = 1, .save_in = 3, .infer = infer_matmul,
-                 .run = run_matmul, .vjp = d_matmul, .jvp_rule = CJ_JVP_OWN, .jvp = j_matmul, .flops = matmul_flops },
-    [LINEAR] = { .name = "linear", .family = "product", .kind = CJ_PRIMITIVE, .nin = -1, .nout = 1, .save_in = 3, .infer = infer_linear,
-                 .run = run_linear, .vjp = d_linear, .jvp_rule = CJ_JVP_OWN, .jvp = j_linear, .define = define_linear, .flops = matmul_flops },
+    [MATMUL] = { .name = "matmul",
+                 .family = "product",
+                 .kind = CJ_PRIMITIVE,
+                 .nin = 2,
+                 .nout = 1,
+                 .save_in = 3,
+                 .infer = infer_matmul,
+                 .run = run_matmul,
+                 .vjp = d_matmul,
+                 .jvp_rule = CJ_JVP_OWN,
+                 .jvp = j_matmul,
+                 .flops = matmul_flops },
+    [LINEAR] = { .name = "linear",
+                 .family = "product",
+                 .kind = CJ_PRIMITIVE,
+                 .nin = -1,
+                 .nout = 1,
+                 .save_in = 3,
+                 .infer = infer_linear,
+                 .run = run_linear,
+                 .vjp = d_linear,
+                 .jvp_rule = CJ_JVP_OWN,
+                 .jvp = j_linear,
+                 .define = define_linear,
+                 .flops = matmul_flops },
 };
 CJ_OP_TABLE(product);
 
@@ -204,7 +248,8 @@ cj_tensor *cj_matmul(cj_tensor *a, cj_tensor *b)
     if (!some) return NULL;
     cj_ctx *c = some->ctx;
     if (c->error || !cj__usable(c, "matmul", 0, a) || !cj__usable(c, "matmul", 1, b)) return c->poison;
-    if (a->ndim == 0 || b->ndim == 0) return cj_fail(c, CJ_ESHAPE, "matmul: %s x %s: a 0-d operand", cj__tensor_text(a), cj__tensor_text(b));
+    if (a->ndim == 0 || b->ndim == 0)
+        return cj_fail(c, CJ_ESHAPE, "matmul: %s x %s: a 0-d operand", cj__tensor_text(a), cj__tensor_text(b));
     bool row = a->ndim == 1, column = b->ndim == 1;
     if ((row || column) && a->shape[a->ndim - 1] != b->shape[column ? 0 : b->ndim - 2])
         return cj_fail(c, CJ_ESHAPE, "matmul: inner sizes differ: %s x %s", cj__tensor_text(a), cj__tensor_text(b));

@@ -16,27 +16,36 @@ static bool run_draw(cj_call *call)
     const cj_draw_attrs *a = call->attrs;
     cj_tensor *y = call->out[0];
     if (y->numel)
-        call->ctx->k->random(call->ctx->pool, (cj_draw)a->kind, (cj_dtype)y->dtype, a->base.seed, a->base.stream, a->base.call, a->a, a->b, y->numel,
-                             y->data);
+        call->ctx->k->random(call->ctx->pool, (cj_draw)a->kind, (cj_dtype)y->dtype, a->base.seed, a->base.stream, a->base.call, a->a, a->b,
+                             y->numel, y->data);
     return true;
 }
 
 #define ROW(op_name)                                                                                                                       \
-    { .name = op_name, .family = "random", .kind = CJ_PRIMITIVE, .flags = CJ_OP_NOGRAD | CJ_OP_RANDOM, .nin = 0, .nout = 1,                 \
-      .attr_size = sizeof(cj_draw_attrs), .infer = infer_draw, .run = run_draw, .jvp_rule = CJ_JVP_NONE }
+    {                                                                                                                                      \
+        .name = op_name, .family = "random", .kind = CJ_PRIMITIVE, .flags = CJ_OP_NOGRAD | CJ_OP_RANDOM, .nin = 0, .nout = 1,              \
+        .attr_size = sizeof(cj_draw_attrs), .infer = infer_draw, .run = run_draw, .jvp_rule = CJ_JVP_NONE                                  \
+    }
 const cj_op cj__ops_random[] = {
-    [CJ_DRAW_UNIFORM] = ROW("uniform"),       [CJ_DRAW_NORMAL] = ROW("normal"),           [CJ_DRAW_BERNOULLI] = ROW("bernoulli"),
-    [CJ_DRAW_INTEGER] = ROW("randint"),       [CJ_DRAW_EXPONENTIAL] = ROW("exponential"),
+    [CJ_DRAW_UNIFORM] = ROW("uniform"), [CJ_DRAW_NORMAL] = ROW("normal"),           [CJ_DRAW_BERNOULLI] = ROW("bernoulli"),
+    [CJ_DRAW_INTEGER] = ROW("randint"), [CJ_DRAW_EXPONENTIAL] = ROW("exponential"),
 };
 CJ_OP_TABLE(random);
 
 static cj_tensor *draw(cj_ctx *c, cj_draw kind, double a, double b, cj_shape shape, cj_dtype dtype, cj_stream stream)
 {
     if (!c) return NULL;
-    if ((unsigned)stream >= CJ_STREAMS) return cj_fail(c, CJ_EVALUE, "random: stream %d is none of the %d streams", (int)stream, CJ_STREAMS);
-    if (shape.ndim < 0 || shape.ndim > CJ_MAX_DIMS) return cj_fail(c, CJ_ESHAPE, "random: %d dimensions, at most %d are possible", shape.ndim, CJ_MAX_DIMS);
-    cj_draw_attrs at = { .base = { c->rng.seed, (uint64_t)stream, c->rng.call[stream] }, .a = a, .b = b, .ndim = shape.ndim,
-                      .dtype = cj__dtype_or_default(dtype), .kind = kind, .device = c->backend != NULL };
+    if ((unsigned)stream >= CJ_STREAMS)
+        return cj_fail(c, CJ_EVALUE, "random: stream %d is none of the %d streams", (int)stream, CJ_STREAMS);
+    if (shape.ndim < 0 || shape.ndim > CJ_MAX_DIMS)
+        return cj_fail(c, CJ_ESHAPE, "random: %d dimensions, at most %d are possible", shape.ndim, CJ_MAX_DIMS);
+    cj_draw_attrs at = { .base = { c->rng.seed, (uint64_t)stream, c->rng.call[stream] },
+                         .a = a,
+                         .b = b,
+                         .ndim = shape.ndim,
+                         .dtype = cj__dtype_or_default(dtype),
+                         .kind = kind,
+                         .device = c->backend != NULL };
     if (!cj__dtype_ok(c, cj__ops_random[kind].name, (cj_dtype)at.dtype)) return c->poison;
     memcpy(at.dim, shape.dim, (size_t)shape.ndim * sizeof shape.dim[0]);
     cj_tensor *out;
@@ -74,7 +83,8 @@ cj_tensor *cj_exponential(cj_ctx *c, double rate, cj_shape shape, const cj_rando
 cj_tensor *cj_randint(cj_ctx *c, int64_t low, int64_t high, cj_shape shape, const cj_random_opts *opts)
 {
     cj_random_opts o = opts_of(opts);
-    if (c && low >= high) return cj_fail(c, CJ_EVALUE, "randint: there is no integer from %lld below %lld", (long long)low, (long long)high);
+    if (c && low >= high)
+        return cj_fail(c, CJ_EVALUE, "randint: there is no integer from %lld below %lld", (long long)low, (long long)high);
     return draw(c, CJ_DRAW_INTEGER, (double)low, (double)high, shape, o.dtype == CJ_DEFAULT_DTYPE ? CJ_I64 : o.dtype, o.stream);
 }
 cj_tensor *cj_bernoulli(cj_ctx *c, double p, cj_shape shape, const cj_random_opts *opts)

@@ -56,7 +56,8 @@ static bool infer_reduce(cj_call *call)
         else if (a->keepdim) shape[n++] = 1;
     }
     if (len == 0 && a->code != CJ_RED_SUM && a->code != CJ_RED_PROD && a->code != CJ_RED_ANY && a->code != CJ_RED_ALL)
-        return cj__error(call->ctx, CJ_ESHAPE, "%s: nothing to choose from along the reduced axes of %s", call->op->name, cj__tensor_text(x));
+        return cj__error(call->ctx, CJ_ESHAPE, "%s: nothing to choose from along the reduced axes of %s", call->op->name,
+                         cj__tensor_text(x));
     int64_t s3[3], t3[3];
     if (!as_three(x, a, s3, t3)) return cj__error(call->ctx, CJ_ESTATE, "%s: input layout", call->op->name);
     return cj__out(call, 0, reduced_dtype(a->code, (cj_dtype)x->dtype), n, shape);
@@ -68,8 +69,8 @@ static bool run_reduce(cj_call *call)
     const cj_tensor *x = call->in[0];
     int64_t size[3], stride[3];
     if (!call->out[0]->numel || !as_three(x, a, size, stride)) return true;
-    call->ctx->k->reduce(call->ctx->pool, (cj_reduce_code)a->code, (cj_dtype)x->dtype, x->data, size[0], size[1], size[2], stride[0], stride[1],
-                         stride[2], call->out[0]->data, a->scale);
+    call->ctx->k->reduce(call->ctx->pool, (cj_reduce_code)a->code, (cj_dtype)x->dtype, x->data, size[0], size[1], size[2], stride[0],
+                         stride[1], stride[2], call->out[0]->data, a->scale);
     return true;
 }
 
@@ -106,16 +107,19 @@ static void d_prod(cj_vjp_args *v)
     cj_tensor *is_zero = cj_eq_scalar(x, 0);
     cj_tensor *rest = cj_where(is_zero, one, x);
     cj_tensor *p = cj_prod(rest, &o), *zeros = cj_sum(is_zero, &o);
-    cj_tensor *others = cj_where(cj_eq_scalar(zeros, 0), cj_div(p, rest),
-                                 cj_where(cj_logical_and(cj_eq_scalar(zeros, 1), is_zero), p, zero));
+    cj_tensor *others =
+        cj_where(cj_eq_scalar(zeros, 0), cj_div(p, rest), cj_where(cj_logical_and(cj_eq_scalar(zeros, 1), is_zero), p, zero));
     v->gin[0] = cj_mul(stretch(v->g[0], x, a), others);
 }
 
 static double reduce_flops(const cj_call *call) { return (double)call->in[0]->numel; }
 
 #define ROW(op_name, fl, si, so, rule, jr)                                                                                                 \
-    { .name = op_name, .family = "reduction", .kind = CJ_PRIMITIVE, .flags = fl, .nin = 1, .nout = 1, .attr_size = sizeof(cj_reduce_attrs),    \
-      .save_in = si, .save_out = so, .infer = infer_reduce, .run = run_reduce, .vjp = rule, .jvp_rule = jr, .flops = reduce_flops }
+    {                                                                                                                                      \
+        .name = op_name, .family = "reduction", .kind = CJ_PRIMITIVE, .flags = fl, .nin = 1, .nout = 1,                                    \
+        .attr_size = sizeof(cj_reduce_attrs), .save_in = si, .save_out = so, .infer = infer_reduce, .run = run_reduce, .vjp = rule,        \
+        .jvp_rule = jr, .flops = reduce_flops                                                                                              \
+    }
 
 enum { SUM, MEAN, PROD, MAX, MIN, ARGMAX, ARGMIN, ANY, ALL };
 const cj_op cj__ops_reduce[] = {

@@ -5,7 +5,10 @@ static const struct {
     const cj_op *rows;
     const int *n;
 } families[] = {
-#define FAMILY(name) { cj__ops_##name, &cj__ops_##name##_n }
+#define FAMILY(name)                                                                                                                       \
+    {                                                                                                                                      \
+        cj__ops_##name, &cj__ops_##name##_n                                                                                                \
+    }
     FAMILY(elementwise), FAMILY(activation), FAMILY(reduce), FAMILY(shape), FAMILY(index), FAMILY(product),
     FAMILY(create),      FAMILY(random),     FAMILY(norm),   FAMILY(loss),  FAMILY(write),
 };
@@ -39,7 +42,12 @@ cj_op_info cj_op_at(int i)
     static const char *const jvps[] = { "derived", "elementwise", "linear", "own", "none" };
     const cj_op *op = cj__op_at(i);
     if (!op) return (cj_op_info){ 0 };
-    return (cj_op_info){ .name = op->name, .family = op->family, .kind = kinds[op->kind], .differentiable = op->vjp != NULL,
-                         .jvp = op->kind == CJ_COMPOSITE ? "definition" : op->vjp ? jvps[op->jvp_rule] : "none",
+    return (cj_op_info){ .name = op->name,
+                         .family = op->family,
+                         .kind = kinds[op->kind],
+                         .differentiable = op->vjp != NULL,
+                         .jvp = op->kind == CJ_COMPOSITE ? "definition"
+                                : op->vjp                ? jvps[op->jvp_rule]
+                                                         : "none",
                          .fused_backward = op->kind == CJ_COMPOSITE && op->vjp };
 }

@@ -57,6 +57,9 @@ static int64_t index_value(const cj_sample_input *in, uint64_t r, int64_t at)
     return (int64_t)(r >> 8) % in->limit;
 }
 
+/* Long inputs repeat after this many elements, a prime: no two rows or blocks are alike, and making them is a copy. */
+enum { PERIOD = 4099 };
+
 bool cj__sample_value(const cj_sample *s, int i) { return s->in[i].domain < CJ_DOMAIN_MASK; }
 
 bool cj__sample_layout(const cj_sample *s, cj_layout layout)
@@ -115,8 +118,15 @@ cj_tensor *cj__sample_input(cj_ctx *c, const cj_sample *s, int i, cj_dtype value
     size_t size = cj_dtype_size(dtype);
     char *bytes = cj__alloc(c, (size_t)n * size + 1);
     if (!bytes) return c->poison;
+    bool dense = layout == CJ_LAYOUT_DENSE || !in->shape.ndim;
     for (int64_t p = 0; p < n; p++) {
-        int64_t e = layout == CJ_LAYOUT_DENSE || !in->shape.ndim ? p : element_at(&in->shape, &base, layout, p);
+        if (dense && p >= PERIOD) { /* repeats what is there */
+            int64_t count = n - p < PERIOD ? n - p : PERIOD;
+            memcpy(bytes + (size_t)p * size, bytes, (size_t)count * size);
+            p += count - 1;
+            continue;
+        }
+        int64_t e = dense ? p : element_at(&in->shape, &base, layout, p) % PERIOD;
         uint64_t r = mix(seed * 1000003 + (uint64_t)i * 7919 + mix((uint64_t)(e + 1)));
         char *to = bytes + (size_t)p * size;
         if (e < 0) cj__store(dtype, to, 1);
@@ -145,34 +155,130 @@ cj_tensor *cj__sample_input(cj_ctx *c, const cj_sample *s, int i, cj_dtype value
 #define CALL(name) static cj_tensor *name(cj_ctx *c, const cj_sample *s, cj_tensor *const *in)
 #define UNUSED (void)c, (void)s, (void)in
 
-CALL(unary) { UNUSED; return s->fn.unary(in[0]); }
-CALL(binary) { UNUSED; return s->fn.binary(in[0], in[1]); }
-CALL(scalar) { UNUSED; return s->fn.scalar(in[0], s->number); }
-CALL(clamp) { UNUSED; return cj_clamp(in[0], s->number, s->number2); }
-CALL(where) { UNUSED; return cj_where(in[0], in[1], in[2]); }
-CALL(masked_fill) { UNUSED; return cj_masked_fill(in[0], in[1], 0.5); }
-CALL(tril) { UNUSED; return cj_tril(in[0], s->at[0]); }
-CALL(triu) { UNUSED; return cj_triu(in[0], s->at[0]); }
-CALL(gelu_tanh) { UNUSED; return cj_gelu(in[0], &(cj_gelu_opts){ .tanh = true }); }
-CALL(gelu) { UNUSED; return cj_gelu(in[0], NULL); }
+CALL(unary)
+{
+    UNUSED;
+    return s->fn.unary(in[0]);
+}
+CALL(binary)
+{
+    UNUSED;
+    return s->fn.binary(in[0], in[1]);
+}
+CALL(scalar)
+{
+    UNUSED;
+    return s->fn.scalar(in[0], s->number);
+}
+CALL(clamp)
+{
+    UNUSED;
+    return cj_clamp(in[0], s->number, s->number2);
+}
+CALL(where)
+{
+    UNUSED;
+    return cj_where(in[0], in[1], in[2]);
+}
+CALL(masked_fill)
+{
+    UNUSED;
+    return cj_masked_fill(in[0], in[1], 0.5);
+}
+CALL(tril)
+{
+    UNUSED;
+    return cj_tril(in[0], s->at[0]);
+}
+CALL(triu)
+{
+    UNUSED;
+    return cj_triu(in[0], s->at[0]);
+}
+CALL(gelu_tanh)
+{
+    UNUSED;
+    return cj_gelu(in[0], &(cj_gelu_opts){ .tanh = true });
+}
+CALL(gelu)
+{
+    UNUSED;
+    return cj_gelu(in[0], NULL);
+}
 
-CALL(reduce) { UNUSED; return s->fn.reduce(in[0], &(cj_reduce_opts){ .axes = s->axes, .keepdim = s->keepdim }); }
-CALL(var) { UNUSED; return cj_var(in[0], &(cj_var_opts){ .axes = s->axes }); }
-CALL(logsumexp) { UNUSED; return cj_logsumexp(in[0], &(cj_reduce_opts){ .axes = s->axes }); }
+CALL(reduce)
+{
+    UNUSED;
+    return s->fn.reduce(in[0], &(cj_reduce_opts){ .axes = s->axes, .keepdim = s->keepdim });
+}
+CALL(var)
+{
+    UNUSED;
+    return cj_var(in[0], &(cj_var_opts){ .axes = s->axes });
+}
+CALL(logsumexp)
+{
+    UNUSED;
+    return cj_logsumexp(in[0], &(cj_reduce_opts){ .axes = s->axes });
+}
 
-CALL(reshape) { UNUSED; return cj_reshape(in[0], s->shape); }
-CALL(flatten) { UNUSED; return cj_flatten(in[0], 0); }
-CALL(permute) { UNUSED; return cj_permute(in[0], s->axes); }
-CALL(expand) { UNUSED; return cj_expand(in[0], s->shape); }
-CALL(slice) { UNUSED; return cj_slice(in[0], (int)s->at[0], s->at[1], s->at[2], s->at[3]); }
-CALL(select_one) { UNUSED; return cj_select(in[0], (int)s->at[0], s->at[1]); }
-CALL(diagonal) { UNUSED; return cj_diagonal(in[0], s->at[0], (int)s->at[1], (int)s->at[2]); }
-CALL(unfold) { UNUSED; return cj_unfold(in[0], (int)s->at[0], s->at[1], s->at[2]); }
+CALL(reshape)
+{
+    UNUSED;
+    return cj_reshape(in[0], s->shape);
+}
+CALL(flatten)
+{
+    UNUSED;
+    return cj_flatten(in[0], 0);
+}
+CALL(permute)
+{
+    UNUSED;
+    return cj_permute(in[0], s->axes);
+}
+CALL(expand)
+{
+    UNUSED;
+    return cj_expand(in[0], s->shape);
+}
+CALL(slice)
+{
+    UNUSED;
+    return cj_slice(in[0], (int)s->at[0], s->at[1], s->at[2], s->at[3]);
+}
+CALL(select_one)
+{
+    UNUSED;
+    return cj_select(in[0], (int)s->at[0], s->at[1]);
+}
+CALL(diagonal)
+{
+    UNUSED;
+    return cj_diagonal(in[0], s->at[0], (int)s->at[1], (int)s->at[2]);
+}
+CALL(unfold)
+{
+    UNUSED;
+    return cj_unfold(in[0], (int)s->at[0], s->at[1], s->at[2]);
+}
 /* as_strided and its transpose have no public name: they close the views under differentiation. Windows of 3, 2 apart, of a row of 9. */
 static const cj_strided_attrs windows = { .base_ndim = 2, .ndim = 3, .base = { 4, 9 }, .shape = { 4, 4, 3 }, .stride = { 9, 2, 1 } };
-CALL(as_strided) { UNUSED; return cj__as_strided(in[0], &windows); }
-CALL(as_strided_scatter) { UNUSED; return cj__as_strided_scatter(in[0], &windows); }
-CALL(clone) { UNUSED; return cj_clone(in[0]); }
+CALL(as_strided)
+{
+    UNUSED;
+    return cj__as_strided(in[0], &windows);
+}
+CALL(as_strided_scatter)
+{
+    UNUSED;
+    return cj__as_strided_scatter(in[0], &windows);
+}
+CALL(clone)
+{
+    UNUSED;
+    return cj_clone(in[0]);
+}
 CALL(cast)
 {
     UNUSED;
@@ -181,43 +287,144 @@ CALL(cast)
     if (to == cj_dtype_of(in[0])) to = to == CJ_F32 ? CJ_F64 : CJ_F32;
     return cj_cast(in[0], to);
 }
-CALL(cast_and_back) { UNUSED; return cj_cast(cj_cast(in[0], cj_dtype_of(in[0]) == CJ_F32 ? CJ_F64 : CJ_F32), cj_dtype_of(in[0])); }
-CALL(cat) { UNUSED; return cj_cat(in, s->n, (int)s->at[0]); }
-CALL(stack) { UNUSED; return cj_stack(in, s->n, (int)s->at[0]); }
+CALL(cast_and_back)
+{
+    UNUSED;
+    return cj_cast(cj_cast(in[0], cj_dtype_of(in[0]) == CJ_F32 ? CJ_F64 : CJ_F32), cj_dtype_of(in[0]));
+}
+CALL(cat)
+{
+    UNUSED;
+    return cj_cat(in, s->n, (int)s->at[0]);
+}
+CALL(stack)
+{
+    UNUSED;
+    return cj_stack(in, s->n, (int)s->at[0]);
+}
 
-CALL(index_select) { UNUSED; return cj_index_select(in[0], (int)s->at[0], in[1]); }
-CALL(index_add) { UNUSED; return cj_index_add(in[0], (int)s->at[0], in[1], in[2]); }
-CALL(gather) { UNUSED; return cj_gather(in[0], (int)s->at[0], in[1]); }
-CALL(scatter_add) { UNUSED; return cj_scatter_add(in[0], (int)s->at[0], in[1], in[2]); }
-CALL(embedding) { UNUSED; return cj_embedding(in[0], in[1]); }
-CALL(one_hot) { UNUSED; return cj_one_hot(in[0], s->at[0]); }
-CALL(nonzero) { UNUSED; return cj_nonzero(in[0]); }
+CALL(index_select)
+{
+    UNUSED;
+    return cj_index_select(in[0], (int)s->at[0], in[1]);
+}
+CALL(index_add)
+{
+    UNUSED;
+    return cj_index_add(in[0], (int)s->at[0], in[1], in[2]);
+}
+CALL(gather)
+{
+    UNUSED;
+    return cj_gather(in[0], (int)s->at[0], in[1]);
+}
+CALL(scatter_add)
+{
+    UNUSED;
+    return cj_scatter_add(in[0], (int)s->at[0], in[1], in[2]);
+}
+CALL(embedding)
+{
+    UNUSED;
+    return cj_embedding(in[0], in[1]);
+}
+CALL(one_hot)
+{
+    UNUSED;
+    return cj_one_hot(in[0], s->at[0]);
+}
+CALL(nonzero)
+{
+    UNUSED;
+    return cj_nonzero(in[0]);
+}
 
-CALL(linear) { UNUSED; return cj_linear_op(in[0], in[1], s->n > 2 ? in[2] : NULL); }
+CALL(linear)
+{
+    UNUSED;
+    return cj_linear_op(in[0], in[1], s->n > 2 ? in[2] : NULL);
+}
 
-CALL(full) { UNUSED; return cj_full(c, s->number, s->shape, s->dtype); }
-CALL(arange) { UNUSED; return cj_arange(c, s->number, s->number2, (double)s->at[0] / 4, s->dtype); }
-CALL(eye) { UNUSED; return cj_eye(c, s->at[0], s->dtype); }
+CALL(full)
+{
+    UNUSED;
+    return cj_full(c, s->number, s->shape, s->dtype);
+}
+CALL(arange)
+{
+    UNUSED;
+    return cj_arange(c, s->number, s->number2, (double)s->at[0] / 4, s->dtype);
+}
+CALL(eye)
+{
+    UNUSED;
+    return cj_eye(c, s->at[0], s->dtype);
+}
 
-CALL(uniform) { UNUSED; return cj_uniform(c, s->number, s->number2, s->shape, &(cj_random_opts){ .dtype = s->dtype }); }
-CALL(normal) { UNUSED; return cj_normal(c, s->number, s->number2, s->shape, &(cj_random_opts){ .dtype = s->dtype }); }
-CALL(bernoulli) { UNUSED; return cj_bernoulli(c, s->number, s->shape, &(cj_random_opts){ .dtype = s->dtype, .stream = CJ_STREAM_SAMPLING }); }
-CALL(randint) { UNUSED; return cj_randint(c, s->at[0], s->at[1], s->shape, &(cj_random_opts){ .dtype = s->dtype }); }
-CALL(exponential) { UNUSED; return cj_exponential(c, s->number, s->shape, &(cj_random_opts){ .dtype = s->dtype }); }
-CALL(dropout) { UNUSED; return cj_dropout(in[0], &(cj_dropout_opts){ .p = 0.25 }); }
+CALL(uniform)
+{
+    UNUSED;
+    return cj_uniform(c, s->number, s->number2, s->shape, &(cj_random_opts){ .dtype = s->dtype });
+}
+CALL(normal)
+{
+    UNUSED;
+    return cj_normal(c, s->number, s->number2, s->shape, &(cj_random_opts){ .dtype = s->dtype });
+}
+CALL(bernoulli)
+{
+    UNUSED;
+    return cj_bernoulli(c, s->number, s->shape, &(cj_random_opts){ .dtype = s->dtype, .stream = CJ_STREAM_SAMPLING });
+}
+CALL(randint)
+{
+    UNUSED;
+    return cj_randint(c, s->at[0], s->at[1], s->shape, &(cj_random_opts){ .dtype = s->dtype });
+}
+CALL(exponential)
+{
+    UNUSED;
+    return cj_exponential(c, s->number, s->shape, &(cj_random_opts){ .dtype = s->dtype });
+}
+CALL(dropout)
+{
+    UNUSED;
+    return cj_dropout(in[0], &(cj_dropout_opts){ .p = 0.25 });
+}
 
-CALL(softmax) { UNUSED; return cj_softmax(in[0], (int)s->at[0]); }
-CALL(log_softmax) { UNUSED; return cj_log_softmax(in[0], (int)s->at[0]); }
-CALL(layer_norm) { UNUSED; return cj_layer_norm(in[0], s->n > 1 ? in[1] : NULL, s->n > 2 ? in[2] : NULL, 0); }
-CALL(attention) { UNUSED; return cj_attention(in[0], in[1], in[2], &(cj_attention_opts){ .causal = s->at[0] != 0 }); }
+CALL(softmax)
+{
+    UNUSED;
+    return cj_softmax(in[0], (int)s->at[0]);
+}
+CALL(log_softmax)
+{
+    UNUSED;
+    return cj_log_softmax(in[0], (int)s->at[0]);
+}
+CALL(layer_norm)
+{
+    UNUSED;
+    return cj_layer_norm(in[0], s->n > 1 ? in[1] : NULL, s->n > 2 ? in[2] : NULL, 0);
+}
+CALL(attention)
+{
+    UNUSED;
+    return cj_attention(in[0], in[1], in[2], &(cj_attention_opts){ .causal = s->at[0] != 0 });
+}
 CALL(loss)
 {
     UNUSED;
-    return s->fn.loss(in[0], in[1], &(cj_loss_opts){ .reduction = (cj_reduction)s->at[0], .label_smoothing = s->number, .ignore_index = s->at[1] });
+    return s->fn.loss(in[0], in[1],
+                      &(cj_loss_opts){ .reduction = (cj_reduction)s->at[0], .label_smoothing = s->number, .ignore_index = s->at[1] });
 }
 
 /* A write goes to a copy of the first input. */
-CALL(assign_) { UNUSED; return cj_assign_(cj_clone(in[0]), in[1]); }
+CALL(assign_)
+{
+    UNUSED;
+    return cj_assign_(cj_clone(in[0]), in[1]);
+}
 CALL(assign_view_)
 {
     UNUSED;
@@ -225,8 +432,16 @@ CALL(assign_view_)
     cj_assign_(cj_slice(x, 0, 1, CJ_END, 2), in[1]);
     return x;
 }
-CALL(add_) { UNUSED; return cj_add_(cj_clone(in[0]), in[1], s->number); }
-CALL(write_slice_) { UNUSED; return cj_write_slice_(cj_clone(in[0]), (int)s->at[0], cj_select(in[1], 0, 0), in[2]); }
+CALL(add_)
+{
+    UNUSED;
+    return cj_add_(cj_clone(in[0]), in[1], s->number);
+}
+CALL(write_slice_)
+{
+    UNUSED;
+    return cj_write_slice_(cj_clone(in[0]), (int)s->at[0], cj_select(in[1], 0, 0), in[2]);
+}
 
 /* ---- building the lists ------------------------------------------------------------------------------------------------------------------------------ */
 
@@ -265,11 +480,16 @@ static const struct {
     const char *label;
     cj_shape a, b;
 } shapes[] = {
-    { "plain", { 2, { 4, 5 } }, { 2, { 4, 5 } } },         { "row", { 2, { 4, 5 } }, { 1, { 5 } } },
-    { "outer", { 2, { 4, 1 } }, { 2, { 1, 5 } } },         { "0-d and matrix", { 0 }, { 2, { 3, 4 } } },
-    { "0-d", { 0 }, { 0 } },                               { "empty", { 2, { 0, 3 } }, { 2, { 1, 3 } } },
-    { "odd", { 2, { 7, 13 } }, { 1, { 1 } } },             { "129", { 1, { 129 } }, { 1, { 129 } } },
-    { "3-d", { 3, { 2, 3, 7 } }, { 2, { 3, 1 } } },        { "large", { 2, { 67, 1531 } }, { 1, { 1531 } } },
+    { "plain", { 2, { 4, 5 } }, { 2, { 4, 5 } } },
+    { "row", { 2, { 4, 5 } }, { 1, { 5 } } },
+    { "outer", { 2, { 4, 1 } }, { 2, { 1, 5 } } },
+    { "0-d and matrix", { 0 }, { 2, { 3, 4 } } },
+    { "0-d", { 0 }, { 0 } },
+    { "empty", { 2, { 0, 3 } }, { 2, { 1, 3 } } },
+    { "odd", { 2, { 7, 13 } }, { 1, { 1 } } },
+    { "129", { 1, { 129 } }, { 1, { 129 } } },
+    { "3-d", { 3, { 2, 3, 7 } }, { 2, { 3, 1 } } },
+    { "large", { 2, { 67, 1531 } }, { 1, { 1531 } } },
     { "large column", { 2, { 517, 97 } }, { 2, { 517, 1 } } },
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -352,13 +572,13 @@ static const struct scalar_row {
     cj_domain domain;
     double number;
 } scalars[] = {
-    { "add_scalar", cj_add_scalar, CJ_DOMAIN_REAL, 2 },          { "add_scalar", cj_add_scalar, CJ_DOMAIN_REAL, 0.75 },
-    { "mul_scalar", cj_mul_scalar, CJ_DOMAIN_REAL, -3 },         { "mul_scalar", cj_mul_scalar, CJ_DOMAIN_REAL, 0.4 },
-    { "pow_scalar", cj_pow_scalar, CJ_DOMAIN_POSITIVE, 2.5 },    { "pow_scalar", cj_pow_scalar, CJ_DOMAIN_REAL, 3 },
-    { "pow_scalar", cj_pow_scalar, CJ_DOMAIN_NONZERO, -1 },      { "pow_scalar", cj_pow_scalar, CJ_DOMAIN_REAL, 2 },
-    { "pow_scalar", cj_pow_scalar, CJ_DOMAIN_POSITIVE, 0.5 },    { "eq_scalar", cj_eq_scalar, CJ_DOMAIN_SPECIAL, 1 },
-    { "ne_scalar", cj_ne_scalar, CJ_DOMAIN_SPECIAL, 1 },         { "lt_scalar", cj_lt_scalar, CJ_DOMAIN_SPECIAL, 1 },
-    { "le_scalar", cj_le_scalar, CJ_DOMAIN_SPECIAL, 1 },         { "gt_scalar", cj_gt_scalar, CJ_DOMAIN_SPECIAL, 0.5 },
+    { "add_scalar", cj_add_scalar, CJ_DOMAIN_REAL, 2 },       { "add_scalar", cj_add_scalar, CJ_DOMAIN_REAL, 0.75 },
+    { "mul_scalar", cj_mul_scalar, CJ_DOMAIN_REAL, -3 },      { "mul_scalar", cj_mul_scalar, CJ_DOMAIN_REAL, 0.4 },
+    { "pow_scalar", cj_pow_scalar, CJ_DOMAIN_POSITIVE, 2.5 }, { "pow_scalar", cj_pow_scalar, CJ_DOMAIN_REAL, 3 },
+    { "pow_scalar", cj_pow_scalar, CJ_DOMAIN_NONZERO, -1 },   { "pow_scalar", cj_pow_scalar, CJ_DOMAIN_REAL, 2 },
+    { "pow_scalar", cj_pow_scalar, CJ_DOMAIN_POSITIVE, 0.5 }, { "eq_scalar", cj_eq_scalar, CJ_DOMAIN_SPECIAL, 1 },
+    { "ne_scalar", cj_ne_scalar, CJ_DOMAIN_SPECIAL, 1 },      { "lt_scalar", cj_lt_scalar, CJ_DOMAIN_SPECIAL, 1 },
+    { "le_scalar", cj_le_scalar, CJ_DOMAIN_SPECIAL, 1 },      { "gt_scalar", cj_gt_scalar, CJ_DOMAIN_SPECIAL, 0.5 },
     { "ge_scalar", cj_ge_scalar, CJ_DOMAIN_SPECIAL, 1 },
 };
 
@@ -407,7 +627,8 @@ static void where_samples(list *l)
         cj_sample *s = add(l, shapes[i].label, where, CJ_SAMPLE_EXACT | size_flags(shapes[i].a));
         input(input(input(s, shapes[i].b, CJ_DOMAIN_MASK), shapes[i].a, CJ_DOMAIN_REAL), shapes[i].b, CJ_DOMAIN_REAL);
     }
-    input(input(add(l, "masked_fill", masked_fill, CJ_SAMPLE_EXACT | CJ_SAMPLE_FLOAT), CJ_SHAPE(4, 5), CJ_DOMAIN_REAL), CJ_SHAPE(5), CJ_DOMAIN_MASK);
+    input(input(add(l, "masked_fill", masked_fill, CJ_SAMPLE_EXACT | CJ_SAMPLE_FLOAT), CJ_SHAPE(4, 5), CJ_DOMAIN_REAL), CJ_SHAPE(5),
+          CJ_DOMAIN_MASK);
     input(add(l, "tril", tril, CJ_SAMPLE_EXACT), CJ_SHAPE(2, 4, 5), CJ_DOMAIN_REAL)->at[0] = -1;
     input(add(l, "triu", triu, CJ_SAMPLE_EXACT), CJ_SHAPE(5, 4), CJ_DOMAIN_REAL)->at[0] = 1;
 }
@@ -526,9 +747,12 @@ static void shape_samples(list *l, const char *name)
             cj_shape shape;
             int64_t at[4];
         } cases[] = {
-            { "plain", { 2, { 5, 6 } }, { 1, 1, 4, 1 } },       { "step", { 2, { 7, 13 } }, { 1, 2, CJ_END, 3 } },
-            { "backwards", { 2, { 7, 5 } }, { 0, -1, CJ_END, -2 } }, { "nothing", { 2, { 4, 5 } }, { 0, 3, 3, 1 } },
-            { "negative", { 1, { 129 } }, { 0, -20, -1, 1 } },  { "empty", { 2, { 0, 3 } }, { 1, 0, 2, 1 } },
+            { "plain", { 2, { 5, 6 } }, { 1, 1, 4, 1 } },
+            { "step", { 2, { 7, 13 } }, { 1, 2, CJ_END, 3 } },
+            { "backwards", { 2, { 7, 5 } }, { 0, -1, CJ_END, -2 } },
+            { "nothing", { 2, { 4, 5 } }, { 0, 3, 3, 1 } },
+            { "negative", { 1, { 129 } }, { 0, -20, -1, 1 } },
+            { "empty", { 2, { 0, 3 } }, { 1, 0, 2, 1 } },
             { "large", { 2, { 301, 517 } }, { 1, 3, CJ_END, 2 } },
         };
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -547,10 +771,8 @@ static void shape_samples(list *l, const char *name)
             cj_shape shape;
             int64_t at[3];
         } cases[] = {
-            { "plain", { 2, { 4, 5 } }, { 0, 0, 1 } },
-            { "above", { 3, { 3, 5, 4 } }, { 1, 1, 2 } },
-            { "below", { 2, { 7, 13 } }, { -2, 0, 1 } },
-            { "swapped", { 3, { 3, 2, 4 } }, { 0, 2, 0 } },
+            { "plain", { 2, { 4, 5 } }, { 0, 0, 1 } },   { "above", { 3, { 3, 5, 4 } }, { 1, 1, 2 } },
+            { "below", { 2, { 7, 13 } }, { -2, 0, 1 } }, { "swapped", { 3, { 3, 2, 4 } }, { 0, 2, 0 } },
             { "outside", { 2, { 3, 3 } }, { 5, 0, 1 } },
         };
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -582,7 +804,7 @@ static void shape_samples(list *l, const char *name)
     if (IS("cast")) {
         static const cj_dtype to[] = { CJ_F32, CJ_F64, CJ_BF16, CJ_F16, CJ_I64, CJ_I32 };
         for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
-                input(add(l, cj_dtype_name(to[i]), cast, exact | CJ_SAMPLE_ROUGH), CJ_SHAPE(7, 13), CJ_DOMAIN_FRACTION)->at[0] = to[i];
+            input(add(l, cj_dtype_name(to[i]), cast, exact | CJ_SAMPLE_ROUGH), CJ_SHAPE(7, 13), CJ_DOMAIN_FRACTION)->at[0] = to[i];
             input(add(l, cj_dtype_name(to[i]), cast, exact | CJ_SAMPLE_LARGE), CJ_SHAPE(67, 1531), CJ_DOMAIN_FRACTION)->at[0] = to[i];
         }
         /* f64 through f32: exact at these values and with this step, so a difference quotient sees a straight line; the gradient is rounded */
@@ -611,13 +833,17 @@ static void index_samples(list *l, const char *name)
         indices(input(add(l, "columns", index_select, CJ_SAMPLE_EXACT), CJ_SHAPE(2, 6, 3), real), CJ_SHAPE(4), index, 6)->at[0] = 1;
         indices(input(add(l, "nothing", index_select, CJ_SAMPLE_EXACT), CJ_SHAPE(5, 3), real), CJ_SHAPE(0), index, 5);
         indices(input(add(l, "embedding", embedding, CJ_SAMPLE_EXACT), CJ_SHAPE(11, 4), real), CJ_SHAPE(3, 5), index, 11);
-        indices(input(add(l, "large", index_select, CJ_SAMPLE_EXACT | CJ_SAMPLE_LARGE), CJ_SHAPE(517, 65), real), CJ_SHAPE(2053), index, 517);
+        indices(input(add(l, "large", index_select, CJ_SAMPLE_EXACT | CJ_SAMPLE_LARGE), CJ_SHAPE(517, 65), real), CJ_SHAPE(2053), index,
+                517);
     }
     if (IS("index_add")) {
         input(indices(input(add(l, "rows", index_add, 0), CJ_SHAPE(5, 3), real), CJ_SHAPE(7), index, 5), CJ_SHAPE(7, 3), real)->terms = 4;
-        input(indices(input(add(l, "columns", index_add, 0), CJ_SHAPE(2, 6, 3), real), CJ_SHAPE(4), index, 6), CJ_SHAPE(2, 4, 3), real)->at[0] = 1;
+        input(indices(input(add(l, "columns", index_add, 0), CJ_SHAPE(2, 6, 3), real), CJ_SHAPE(4), index, 6), CJ_SHAPE(2, 4, 3), real)
+            ->at[0] = 1;
         input(indices(input(add(l, "nothing", index_add, 0), CJ_SHAPE(5, 3), real), CJ_SHAPE(0), index, 5), CJ_SHAPE(0, 3), real);
-        input(indices(input(add(l, "large", index_add, CJ_SAMPLE_LARGE), CJ_SHAPE(517, 65), real), CJ_SHAPE(2053), index, 517), CJ_SHAPE(2053, 65), real)->terms = 64; /* every addition rounds to the dtype */
+        input(indices(input(add(l, "large", index_add, CJ_SAMPLE_LARGE), CJ_SHAPE(517, 65), real), CJ_SHAPE(2053), index, 517),
+              CJ_SHAPE(2053, 65), real)
+            ->terms = 64; /* every addition rounds to the dtype */
     }
     if (IS("gather")) {
         indices(input(add(l, "rows", gather, CJ_SAMPLE_EXACT), CJ_SHAPE(4, 5), real), CJ_SHAPE(4, 3), index, 5)->at[0] = 1;
@@ -626,14 +852,21 @@ static void index_samples(list *l, const char *name)
         cj_sample *s = indices(input(add(l, "nll_loss", loss, CJ_SAMPLE_FLOAT), CJ_SHAPE(5, 7), real), CJ_SHAPE(5), index, 7);
         s->fn.loss = cj_nll_loss;
         s->terms = 5;
-        indices(input(add(l, "large", gather, CJ_SAMPLE_EXACT | CJ_SAMPLE_LARGE), CJ_SHAPE(129, 517), real), CJ_SHAPE(129, 1031), index, 517)->at[0] = 1;
+        indices(input(add(l, "large", gather, CJ_SAMPLE_EXACT | CJ_SAMPLE_LARGE), CJ_SHAPE(129, 517), real), CJ_SHAPE(129, 1031), index,
+                517)
+            ->at[0] = 1;
     }
     if (IS("scatter_add")) {
-        input(indices(input(add(l, "rows", scatter_add, 0), CJ_SHAPE(4, 5), real), CJ_SHAPE(4, 3), index, 5), CJ_SHAPE(4, 3), real)->at[0] = 1;
-        input(indices(input(add(l, "columns", scatter_add, 0), CJ_SHAPE(3, 4), real), CJ_SHAPE(7, 4), index, 3), CJ_SHAPE(7, 4), real)->terms = 7;
-        input(indices(input(add(l, "empty", scatter_add, 0), CJ_SHAPE(4, 5), real), CJ_SHAPE(4, 0), index, 5), CJ_SHAPE(4, 0), real)->at[0] = 1;
+        input(indices(input(add(l, "rows", scatter_add, 0), CJ_SHAPE(4, 5), real), CJ_SHAPE(4, 3), index, 5), CJ_SHAPE(4, 3), real)->at[0] =
+            1;
+        input(indices(input(add(l, "columns", scatter_add, 0), CJ_SHAPE(3, 4), real), CJ_SHAPE(7, 4), index, 3), CJ_SHAPE(7, 4), real)
+            ->terms = 7;
+        input(indices(input(add(l, "empty", scatter_add, 0), CJ_SHAPE(4, 5), real), CJ_SHAPE(4, 0), index, 5), CJ_SHAPE(4, 0), real)
+            ->at[0] = 1;
         indices(add(l, "one_hot", one_hot, 0), CJ_SHAPE(3, 4), index, 5)->at[0] = 5;
-        cj_sample *s = input(indices(input(add(l, "large", scatter_add, CJ_SAMPLE_LARGE), CJ_SHAPE(129, 517), real), CJ_SHAPE(129, 1031), index, 517), CJ_SHAPE(129, 1031), real);
+        cj_sample *s =
+            input(indices(input(add(l, "large", scatter_add, CJ_SAMPLE_LARGE), CJ_SHAPE(129, 517), real), CJ_SHAPE(129, 1031), index, 517),
+                  CJ_SHAPE(129, 1031), real);
         s->at[0] = 1;
         s->terms = 64;
     }
@@ -653,13 +886,19 @@ static void product_samples(list *l, const char *name)
         const char *label;
         cj_shape a, b;
     } matmuls[] = {
-        { "plain", { 2, { 4, 5 } }, { 2, { 5, 3 } } },          { "vector and matrix", { 1, { 5 } }, { 2, { 5, 3 } } },
-        { "matrix and vector", { 2, { 4, 5 } }, { 1, { 5 } } }, { "dot", { 1, { 13 } }, { 1, { 13 } } },
-        { "batch", { 3, { 2, 3, 4 } }, { 3, { 2, 4, 2 } } },    { "broadcast batch", { 4, { 2, 1, 3, 2 } }, { 3, { 3, 2, 2 } } },
+        { "plain", { 2, { 4, 5 } }, { 2, { 5, 3 } } },
+        { "vector and matrix", { 1, { 5 } }, { 2, { 5, 3 } } },
+        { "matrix and vector", { 2, { 4, 5 } }, { 1, { 5 } } },
+        { "dot", { 1, { 13 } }, { 1, { 13 } } },
+        { "batch", { 3, { 2, 3, 4 } }, { 3, { 2, 4, 2 } } },
+        { "broadcast batch", { 4, { 2, 1, 3, 2 } }, { 3, { 3, 2, 2 } } },
         { "shared matrix", { 3, { 3, 2, 5 } }, { 2, { 5, 2 } } },
-        { "no rows", { 2, { 0, 5 } }, { 2, { 5, 3 } } },        { "no inner", { 2, { 4, 0 } }, { 2, { 0, 3 } } },
-        { "one", { 2, { 1, 1 } }, { 2, { 1, 1 } } },            { "odd", { 2, { 7, 13 } }, { 2, { 13, 5 } } },
-        { "tiles", { 2, { 65, 129 } }, { 2, { 129, 33 } } },    { "large", { 2, { 257, 301 } }, { 2, { 301, 193 } } },
+        { "no rows", { 2, { 0, 5 } }, { 2, { 5, 3 } } },
+        { "no inner", { 2, { 4, 0 } }, { 2, { 0, 3 } } },
+        { "one", { 2, { 1, 1 } }, { 2, { 1, 1 } } },
+        { "odd", { 2, { 7, 13 } }, { 2, { 13, 5 } } },
+        { "tiles", { 2, { 65, 129 } }, { 2, { 129, 33 } } },
+        { "large", { 2, { 257, 301 } }, { 2, { 301, 193 } } },
         { "large batch", { 3, { 17, 31, 65 } }, { 3, { 17, 65, 47 } } },
         { "row of many", { 2, { 1, 1031 } }, { 2, { 1031, 517 } } },
         { "column of many", { 2, { 517, 1031 } }, { 2, { 1031, 1 } } },
@@ -676,14 +915,21 @@ static void product_samples(list *l, const char *name)
         int64_t out;
         bool bias;
     } linears[] = {
-        { "plain", { 2, { 4, 5 } }, 3, true },    { "no bias", { 2, { 3, 7 } }, 4, false },  { "vector", { 1, { 5 } }, 3, true },
-        { "3-d", { 3, { 2, 3, 4 } }, 5, true },   { "no rows", { 2, { 0, 5 } }, 3, true },   { "no inner", { 2, { 3, 0 } }, 2, true },
-        { "odd", { 2, { 7, 13 } }, 3, true },     { "large", { 2, { 129, 301 } }, 257, true }, { "large, no bias", { 3, { 5, 33, 129 } }, 65, false },
+        { "plain", { 2, { 4, 5 } }, 3, true },
+        { "no bias", { 2, { 3, 7 } }, 4, false },
+        { "vector", { 1, { 5 } }, 3, true },
+        { "3-d", { 3, { 2, 3, 4 } }, 5, true },
+        { "no rows", { 2, { 0, 5 } }, 3, true },
+        { "no inner", { 2, { 3, 0 } }, 2, true },
+        { "odd", { 2, { 7, 13 } }, 3, true },
+        { "large", { 2, { 129, 301 } }, 257, true },
+        { "large, no bias", { 3, { 5, 33, 129 } }, 65, false },
     };
     for (size_t i = 0; i < sizeof linears / sizeof *linears && IS("linear"); i++) {
         int64_t k = linears[i].x.dim[linears[i].x.ndim - 1];
         unsigned flags = CJ_SAMPLE_FLOAT | (numel(linears[i].x) > 200 ? CJ_SAMPLE_LARGE : 0);
-        cj_sample *s = input(input(add(l, linears[i].label, linear, flags), linears[i].x, CJ_DOMAIN_REAL), CJ_SHAPE(linears[i].out, k), CJ_DOMAIN_REAL);
+        cj_sample *s = input(input(add(l, linears[i].label, linear, flags), linears[i].x, CJ_DOMAIN_REAL), CJ_SHAPE(linears[i].out, k),
+                             CJ_DOMAIN_REAL);
         if (linears[i].bias) input(s, CJ_SHAPE(linears[i].out), CJ_DOMAIN_REAL);
         s->terms = (double)k + 1;
     }
@@ -715,7 +961,8 @@ static void create_samples(list *l, const char *name)
         if (IS("uniform")) s = add(l, labels[i], uniform, flags), s->number = -1, s->number2 = 3, s->mean = 1, s->deviation = 4 / sqrt(12);
         if (IS("normal")) s = add(l, labels[i], normal, flags), s->number = 0.5, s->number2 = 2, s->mean = 0.5, s->deviation = 2;
         if (IS("bernoulli")) s = add(l, labels[i], bernoulli, flags), s->number = 0.3, s->mean = 0.3, s->deviation = sqrt(0.21);
-        if (IS("randint")) s = add(l, labels[i], randint, flags), s->at[0] = 0, s->at[1] = 10, s->mean = 4.5, s->deviation = sqrt(99.0 / 12);
+        if (IS("randint"))
+            s = add(l, labels[i], randint, flags), s->at[0] = 0, s->at[1] = 10, s->mean = 4.5, s->deviation = sqrt(99.0 / 12);
         if (IS("exponential")) s = add(l, labels[i], exponential, flags), s->number = 2, s->mean = 0.5, s->deviation = 0.5;
         if (s) s->shape = sizes[i];
     }
@@ -731,9 +978,12 @@ static void norm_samples(list *l, const char *name)
         cj_shape shape;
         int64_t axis;
     } cases[] = {
-        { "plain", { 2, { 4, 5 } }, -1 },     { "columns", { 2, { 5, 4 } }, 0 },       { "middle", { 3, { 2, 7, 3 } }, 1 }, { "0-d", { 0 }, 0 },
-        { "empty", { 2, { 0, 3 } }, -1 },     { "one", { 2, { 3, 1 } }, -1 },          { "odd", { 2, { 3, 13 } }, -1 },     { "129", { 1, { 129 } }, 0 },
-        { "large", { 2, { 67, 1031 } }, -1 }, { "long row", { 2, { 3, 20011 } }, -1 }, { "many rows", { 2, { 3001, 33 } }, -1 },
+        { "plain", { 2, { 4, 5 } }, -1 },         { "columns", { 2, { 5, 4 } }, 0 },
+        { "middle", { 3, { 2, 7, 3 } }, 1 },      { "0-d", { 0 }, 0 },
+        { "empty", { 2, { 0, 3 } }, -1 },         { "one", { 2, { 3, 1 } }, -1 },
+        { "odd", { 2, { 3, 13 } }, -1 },          { "129", { 1, { 129 } }, 0 },
+        { "large", { 2, { 67, 1031 } }, -1 },     { "long row", { 2, { 3, 20011 } }, -1 },
+        { "many rows", { 2, { 3001, 33 } }, -1 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double n = cases[i].shape.ndim ? (double)cases[i].shape.dim[cases[i].axis < 0 ? cases[i].shape.ndim - 1 : cases[i].axis] : 1;
@@ -799,7 +1049,8 @@ static void loss_samples(list *l, const char *name)
             s->at[0] = reductions[i];
             s->terms = 35;
         }
-        s = input(input(add(l, "large", loss, CJ_SAMPLE_FLOAT | CJ_SAMPLE_LARGE), CJ_SHAPE(67, 1531), CJ_DOMAIN_REAL), CJ_SHAPE(67, 1531), CJ_DOMAIN_UNIT);
+        s = input(input(add(l, "large", loss, CJ_SAMPLE_FLOAT | CJ_SAMPLE_LARGE), CJ_SHAPE(67, 1531), CJ_DOMAIN_REAL), CJ_SHAPE(67, 1531),
+                  CJ_DOMAIN_UNIT);
         s->fn.loss = cj_bce_with_logits;
         s->terms = 67 * 1531;
     }
@@ -819,7 +1070,9 @@ static void loss_samples(list *l, const char *name)
         s->fn.loss = plain[i].fn;
         s->terms = 35;
     }
-    if (IS("mul")) input(input(add(l, "outer product", binary, CJ_SAMPLE_EXACT), CJ_SHAPE(7), CJ_DOMAIN_REAL), CJ_SHAPE(5), CJ_DOMAIN_REAL)->fn.binary = cj_outer;
+    if (IS("mul"))
+        input(input(add(l, "outer product", binary, CJ_SAMPLE_EXACT), CJ_SHAPE(7), CJ_DOMAIN_REAL), CJ_SHAPE(5), CJ_DOMAIN_REAL)
+            ->fn.binary = cj_outer;
 }
 
 static void write_samples(list *l, const char *name)
@@ -835,8 +1088,10 @@ static void write_samples(list *l, const char *name)
     }
     if (IS("add_")) {
         s = input(input(add(l, "plain", add_, CJ_SAMPLE_EXACT), CJ_SHAPE(4, 5), real), CJ_SHAPE(4, 5), real), s->number = -2;
-        s = input(input(add(l, "broadcast", add_, CJ_SAMPLE_EXACT | CJ_SAMPLE_FLOAT), CJ_SHAPE(7, 13), real), CJ_SHAPE(7, 1), real), s->number = 0.5;
-        s = input(input(add(l, "large", add_, CJ_SAMPLE_EXACT | CJ_SAMPLE_LARGE), CJ_SHAPE(67, 1531), real), CJ_SHAPE(1531), real), s->number = 3;
+        s = input(input(add(l, "broadcast", add_, CJ_SAMPLE_EXACT | CJ_SAMPLE_FLOAT), CJ_SHAPE(7, 13), real), CJ_SHAPE(7, 1), real),
+        s->number = 0.5;
+        s = input(input(add(l, "large", add_, CJ_SAMPLE_EXACT | CJ_SAMPLE_LARGE), CJ_SHAPE(67, 1531), real), CJ_SHAPE(1531), real),
+        s->number = 3;
     }
     if (IS("write_slice_")) {
         s = indices(input(add(l, "rows", write_slice_, CJ_SAMPLE_EXACT), CJ_SHAPE(7, 5), real), CJ_SHAPE(1), CJ_DOMAIN_INDEX, 4);

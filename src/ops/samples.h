@@ -10,21 +10,21 @@
 #include "ops/ops.h"
 
 typedef enum cj_domain {
-    CJ_DOMAIN_REAL,      /* 1/8 <= |v| <= 5/2, multiples of 1/32; integers: -3 … 3 */
-    CJ_DOMAIN_BETWEEN,   /* the same, odd multiples of 1/64: never equal to a REAL */
-    CJ_DOMAIN_POSITIVE,  /* 3/8 … 5/2; integers 1 … 4 */
-    CJ_DOMAIN_NONZERO,   /* 1/2 <= |v| <= 5/2; integers 1 … 4 */
-    CJ_DOMAIN_UNIT,      /* 1/8 … 7/8 */
-    CJ_DOMAIN_ABOVE,     /* -5/8 … 5/2: for log1p */
-    CJ_DOMAIN_NEAR_ONE,  /* ±(3/4 … 5/4): products of many */
-    CJ_DOMAIN_FRACTION,  /* -3 … 3, away from multiples of 1/2 */
-    CJ_DOMAIN_DISTINCT,  /* up to 160 different values in scrambled order, then again */
-    CJ_DOMAIN_COUNT,     /* -1, 0, 1, 2: ties and zeros */
-    CJ_DOMAIN_SPECIAL,   /* the same with NaN and infinities */
-    CJ_DOMAIN_MASK,      /* bool */
-    CJ_DOMAIN_INDEX,     /* i64 in [0, limit) */
-    CJ_DOMAIN_PERMUTED,  /* i64, each of 0 … limit-1 once */
-    CJ_DOMAIN_TARGET     /* i64 in [0, limit), every third -100 */
+    CJ_DOMAIN_REAL,     /* 1/8 <= |v| <= 5/2, multiples of 1/32; integers: -3 … 3 */
+    CJ_DOMAIN_BETWEEN,  /* the same, odd multiples of 1/64: never equal to a REAL */
+    CJ_DOMAIN_POSITIVE, /* 3/8 … 5/2; integers 1 … 4 */
+    CJ_DOMAIN_NONZERO,  /* 1/2 <= |v| <= 5/2; integers 1 … 4 */
+    CJ_DOMAIN_UNIT,     /* 1/8 … 7/8 */
+    CJ_DOMAIN_ABOVE,    /* -5/8 … 5/2: for log1p */
+    CJ_DOMAIN_NEAR_ONE, /* ±(3/4 … 5/4): products of many */
+    CJ_DOMAIN_FRACTION, /* -3 … 3, away from multiples of 1/2 */
+    CJ_DOMAIN_DISTINCT, /* up to 160 different values in scrambled order, then again */
+    CJ_DOMAIN_COUNT,    /* -1, 0, 1, 2: ties and zeros */
+    CJ_DOMAIN_SPECIAL,  /* the same with NaN and infinities */
+    CJ_DOMAIN_MASK,     /* bool */
+    CJ_DOMAIN_INDEX,    /* i64 in [0, limit) */
+    CJ_DOMAIN_PERMUTED, /* i64, each of 0 … limit-1 once */
+    CJ_DOMAIN_TARGET    /* i64 in [0, limit), every third -100 */
 } cj_domain;
 
 typedef enum cj_layout {
@@ -58,15 +58,15 @@ typedef struct cj_sample_input {
 } cj_sample_input;
 
 struct cj_sample {
-    const cj_op *op;           /* the row that the call must reach */
+    const cj_op *op; /* the row that the call must reach */
     const char *label;
     cj_sample_fn *call;
     cj_sample_input in[CJ_SAMPLE_INPUTS];
     int n;
     unsigned flags;
-    double terms;              /* length of the reduction behind one result element; 0: elementwise */
-    double mean, deviation;    /* of draws */
-    double step, tolerance;    /* of difference quotients; 0: the usual ones */
+    double terms;           /* length of the reduction behind one result element; 0: elementwise */
+    double mean, deviation; /* of draws */
+    double step, tolerance; /* of difference quotients; 0: the usual ones */
     /* what the call reads */
     union {
         cj_tensor *(*unary)(cj_tensor *x);
@@ -80,7 +80,7 @@ struct cj_sample {
     cj_axes axes;
     bool keepdim;
     cj_shape shape;
-    cj_dtype dtype;            /* of the run: for calls without inputs */
+    cj_dtype dtype; /* of the run: for calls without inputs */
 };
 
 /* The samples of a row into out[CJ_SAMPLES]; their number.  Internal rows (fused backward) have none: their composites reach them. */

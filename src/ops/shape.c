@@ -203,8 +203,15 @@ static bool run_scatter(cj_call *call)
         return true;
     }
     /* Overlapping windows are added one window position after the other; within one position (fixed last axis) nothing overlaps. */
-    cj_ew_prog p = { .compute = y->dtype == CJ_F64 ? CJ_F64 : cj_dtype_is_float((cj_dtype)y->dtype) ? CJ_F32 : CJ_I64,
-                     .n_in = 2, .n_out = 1, .n_instr = 1, .n_regs = 3, .out = { 2 }, .instr = { { .code = CJ_EW_ADD, .dst = 2, .b = 1 } } };
+    cj_ew_prog p = { .compute = y->dtype == CJ_F64                      ? CJ_F64
+                                : cj_dtype_is_float((cj_dtype)y->dtype) ? CJ_F32
+                                                                        : CJ_I64,
+                     .n_in = 2,
+                     .n_out = 1,
+                     .n_instr = 1,
+                     .n_regs = 3,
+                     .out = { 2 },
+                     .instr = { { .code = CJ_EW_ADD, .dst = 2, .b = 1 } } };
     int last = a->ndim - 1, fault = 0;
     for (int64_t i = 0; i < a->shape[last]; i++) {
         cj_ew_arg args[3] = { { .data = at + i * a->stride[last] * (int64_t)size, .dtype = (cj_dtype)y->dtype },
@@ -234,7 +241,8 @@ static bool run_copy(cj_call *call)
 {
     cj_tensor *x = call->in[0], *y = call->out[0];
     if (x->numel)
-        call->ctx->k->copy(call->ctx->pool, x->ndim, x->shape, (cj_dtype)x->dtype, x->data, x->stride, (cj_dtype)y->dtype, y->data, y->stride);
+        call->ctx->k->copy(call->ctx->pool, x->ndim, x->shape, (cj_dtype)x->dtype, x->data, x->stride, (cj_dtype)y->dtype, y->data,
+                           y->stride);
     return true;
 }
 static void d_clone(cj_vjp_args *v) { v->gin[0] = v->g[0]; }
@@ -255,7 +263,8 @@ static bool infer_cat(cj_call *call)
         bool fits = x->ndim == first->ndim;
         for (int d = 0; d < x->ndim && fits; d++) fits = d == axis || x->shape[d] == first->shape[d];
         if (!fits)
-            return cj__error(call->ctx, CJ_ESHAPE, "cat: %s does not fit %s along axis %d", cj__tensor_text(x), cj__tensor_text(first), axis);
+            return cj__error(call->ctx, CJ_ESHAPE, "cat: %s does not fit %s along axis %d", cj__tensor_text(x), cj__tensor_text(first),
+                             axis);
         if (__builtin_add_overflow(shape[axis], x->shape[axis], &shape[axis]))
             return cj__error(call->ctx, CJ_ESHAPE, "cat: the size of axis %d overflows", axis);
     }
@@ -289,8 +298,10 @@ static void d_cat(cj_vjp_args *v)
 /* ---- rows ------------------------------------------------------------------------------------------------------------------------------------------ */
 
 #define VIEW(op_name, attr, inf, rule)                                                                                                     \
-    { .name = op_name, .family = "shape", .kind = CJ_PRIMITIVE, .flags = CJ_OP_VIEW, .nin = 1, .nout = 1, .attr_size = sizeof(attr),        \
-      .infer = inf, .vjp = rule, .jvp_rule = CJ_JVP_LINEAR }
+    {                                                                                                                                      \
+        .name = op_name, .family = "shape", .kind = CJ_PRIMITIVE, .flags = CJ_OP_VIEW, .nin = 1, .nout = 1, .attr_size = sizeof(attr),     \
+        .infer = inf, .vjp = rule, .jvp_rule = CJ_JVP_LINEAR                                                                               \
+    }
 enum { RESHAPE, PERMUTE, EXPAND, SLICE, SELECT, DIAGONAL, UNFOLD, AS_STRIDED, SCATTER, CLONE, CAST, CAT };
 const cj_op cj__ops_shape[] = {
     [RESHAPE] = VIEW("reshape", shape_attrs, infer_reshape, d_reshape),
@@ -301,14 +312,45 @@ const cj_op cj__ops_shape[] = {
     [DIAGONAL] = VIEW("diagonal", pick_attrs, infer_pick, d_pick),
     [UNFOLD] = VIEW("unfold", pick_attrs, infer_pick, d_pick),
     [AS_STRIDED] = VIEW("as_strided", cj_strided_attrs, infer_as_strided, d_as_strided),
-    [SCATTER] = { .name = "as_strided_scatter", .family = "shape", .kind = CJ_PRIMITIVE, .nin = 1, .nout = 1,
-                  .attr_size = sizeof(cj_strided_attrs), .infer = infer_scatter, .run = run_scatter, .vjp = d_scatter, .jvp_rule = CJ_JVP_LINEAR },
-    [CLONE] = { .name = "clone", .family = "shape", .kind = CJ_PRIMITIVE, .nin = 1, .nout = 1, .infer = infer_clone, .run = run_copy,
-                .vjp = d_clone, .jvp_rule = CJ_JVP_LINEAR },
-    [CAST] = { .name = "cast", .family = "shape", .kind = CJ_PRIMITIVE, .nin = 1, .nout = 1, .attr_size = sizeof(cj_dtype), .infer = infer_cast,
-               .run = run_copy, .vjp = d_cast, .jvp_rule = CJ_JVP_LINEAR },
-    [CAT] = { .name = "cat", .family = "shape", .kind = CJ_PRIMITIVE, .nin = -1, .nout = 1, .attr_size = sizeof(int), .infer = infer_cat,
-              .run = run_cat, .vjp = d_cat, .jvp_rule = CJ_JVP_LINEAR },
+    [SCATTER] = { .name = "as_strided_scatter",
+                  .family = "shape",
+                  .kind = CJ_PRIMITIVE,
+                  .nin = 1,
+                  .nout = 1,
+                  .attr_size = sizeof(cj_strided_attrs),
+                  .infer = infer_scatter,
+                  .run = run_scatter,
+                  .vjp = d_scatter,
+                  .jvp_rule = CJ_JVP_LINEAR },
+    [CLONE] = { .name = "clone",
+                .family = "shape",
+                .kind = CJ_PRIMITIVE,
+                .nin = 1,
+                .nout = 1,
+                .infer = infer_clone,
+                .run = run_copy,
+                .vjp = d_clone,
+                .jvp_rule = CJ_JVP_LINEAR },
+    [CAST] = { .name = "cast",
+               .family = "shape",
+               .kind = CJ_PRIMITIVE,
+               .nin = 1,
+               .nout = 1,
+               .attr_size = sizeof(cj_dtype),
+               .infer = infer_cast,
+               .run = run_copy,
+               .vjp = d_cast,
+               .jvp_rule = CJ_JVP_LINEAR },
+    [CAT] = { .name = "cat",
+              .family = "shape",
+              .kind = CJ_PRIMITIVE,
+              .nin = -1,
+              .nout = 1,
+              .attr_size = sizeof(int),
+              .infer = infer_cat,
+              .run = run_cat,
+              .vjp = d_cat,
+              .jvp_rule = CJ_JVP_LINEAR },
 };
 CJ_OP_TABLE(shape);
 
@@ -343,14 +385,16 @@ cj_tensor *cj_reshape(cj_tensor *x, cj_shape shape)
     shape_attrs a;
     memset(&a, 0, sizeof a);
     a.ndim = shape.ndim;
-    if (shape.ndim < 0 || shape.ndim > CJ_MAX_DIMS) return cj_fail(c, CJ_ESHAPE, "reshape: %d dimensions, at most %d are possible", shape.ndim, CJ_MAX_DIMS);
+    if (shape.ndim < 0 || shape.ndim > CJ_MAX_DIMS)
+        return cj_fail(c, CJ_ESHAPE, "reshape: %d dimensions, at most %d are possible", shape.ndim, CJ_MAX_DIMS);
     int open = -1;
     int64_t n = 1;
     for (int d = 0; d < shape.ndim; d++) {
         a.dim[d] = shape.dim[d];
         if (shape.dim[d] == -1 && open < 0) open = d;
         else if (shape.dim[d] < 0) return cj_fail(c, CJ_ESHAPE, "reshape: bad size in %s", cj__shape_text(shape.ndim, shape.dim));
-        else if (__builtin_mul_overflow(n, shape.dim[d], &n)) return cj_fail(c, CJ_ESHAPE, "reshape: %s overflows", cj__shape_text(shape.ndim, shape.dim));
+        else if (__builtin_mul_overflow(n, shape.dim[d], &n))
+            return cj_fail(c, CJ_ESHAPE, "reshape: %s overflows", cj__shape_text(shape.ndim, shape.dim));
     }
     if (open >= 0) {
         if (n == 0 || x->numel % n) n = -1;
@@ -360,7 +404,8 @@ cj_tensor *cj_reshape(cj_tensor *x, cj_shape shape)
         }
     }
     if (n != x->numel)
-        return cj_fail(c, CJ_ESHAPE, "reshape: %s does not have the elements of %s", cj__tensor_text(x), cj__shape_text(shape.ndim, shape.dim));
+        return cj_fail(c, CJ_ESHAPE, "reshape: %s does not have the elements of %s", cj__tensor_text(x),
+                       cj__shape_text(shape.ndim, shape.dim));
     int64_t stride[CJ_MAX_DIMS];
     if (!view_strides(x, a.ndim, a.dim, stride)) x = cj_clone(x);
     return cj__apply(&cj__ops_shape[RESHAPE], &a, &x, 1);
@@ -455,7 +500,8 @@ cj_tensor *cj_unsqueeze(cj_tensor *x, int axis)
     if (!good(x, "unsqueeze")) return x->ctx->poison;
     int k = cj__axis(x->ctx, "unsqueeze", axis, x->ndim + 1);
     if (k < 0) return x->ctx->poison;
-    if (x->ndim == CJ_MAX_DIMS) return cj_fail(x->ctx, CJ_ESHAPE, "unsqueeze: %s has %d dimensions already", cj__tensor_text(x), CJ_MAX_DIMS);
+    if (x->ndim == CJ_MAX_DIMS)
+        return cj_fail(x->ctx, CJ_ESHAPE, "unsqueeze: %s has %d dimensions already", cj__tensor_text(x), CJ_MAX_DIMS);
     cj_shape s = { 0 };
     for (int d = 0; d <= x->ndim; d++) s.dim[s.ndim++] = d == k ? 1 : x->shape[d < k ? d : d - 1];
     return cj_reshape(x, s);
@@ -537,7 +583,8 @@ cj_tensor *cj_unfold(cj_tensor *x, int axis, int64_t size, int64_t step)
     int k = cj__axis(c, "unfold", axis, x->ndim);
     if (k < 0) return c->poison;
     if (size < 1 || step < 1 || size > x->shape[k])
-        return cj_fail(c, CJ_EVALUE, "unfold: windows of %lld every %lld do not fit axis %d of %s", (long long)size, (long long)step, k, cj__tensor_text(x));
+        return cj_fail(c, CJ_EVALUE, "unfold: windows of %lld every %lld do not fit axis %d of %s", (long long)size, (long long)step, k,
+                       cj__tensor_text(x));
     pick_attrs a = pick(UNFOLD_AXIS, k);
     a.size = size;
     a.step = step;
@@ -587,7 +634,8 @@ cj_tensor *cj_to(cj_tensor *x, const char *device)
     if (!y) return c->poison;
     size_t bytes = (size_t)x->numel * cj_dtype_size((cj_dtype)x->dtype);
     c->memory.host_copies++;
-    bool ok = host ? c->backend->to_host(c->device_state, y->data, x->data, bytes) : c->backend->to_device(c->device_state, y->data, x->data, bytes);
+    bool ok = host ? c->backend->to_host(c->device_state, y->data, x->data, bytes)
+                   : c->backend->to_device(c->device_state, y->data, x->data, bytes);
     if (!ok) return cj_fail(c, CJ_EDEVICE, "to: %s", c->backend->fault(c->device_state));
     return y;
 }

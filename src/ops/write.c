@@ -5,12 +5,16 @@ static bool writable(cj_call *call)
 {
     const cj_tensor *dst = call->in[0];
     if (cj__requires(dst) && !(dst->flags & CJ_T_LEAF))
-        return cj__error(call->ctx, CJ_EGRAPH, "%s: the target was computed and its history would be lost; write to a parameter or a detached value", call->op->name);
+        return cj__error(call->ctx, CJ_EGRAPH,
+                         "%s: the target was computed and its history would be lost; write to a parameter or a detached value",
+                         call->op->name);
     if (cj__requires(dst) && call->ctx->grad_enabled)
-        return cj__error(call->ctx, CJ_EGRAPH, "%s: the target is a leaf that requires gradients; write to it under cj_no_grad", call->op->name);
+        return cj__error(call->ctx, CJ_EGRAPH, "%s: the target is a leaf that requires gradients; write to it under cj_no_grad",
+                         call->op->name);
     for (int d = 0; d < dst->ndim; d++)
         if (dst->stride[d] == 0 && dst->shape[d] > 1)
-            return cj__error(call->ctx, CJ_EVALUE, "%s: the target %s is an expanded view; its elements share memory", call->op->name, cj__tensor_text(dst));
+            return cj__error(call->ctx, CJ_EVALUE, "%s: the target %s is an expanded view; its elements share memory", call->op->name,
+                             cj__tensor_text(dst));
     return true;
 }
 
@@ -38,7 +42,8 @@ static bool run_assign(cj_call *call)
     int64_t stride[CJ_MAX_DIMS];
     onto_strides(dst, src, stride);
     if (dst->numel && !(dst->data == src->data && dst->dtype == src->dtype && memcmp(stride, dst->stride, dst->ndim * sizeof *stride) == 0))
-        call->ctx->k->copy(call->ctx->pool, dst->ndim, dst->shape, (cj_dtype)src->dtype, src->data, stride, (cj_dtype)dst->dtype, dst->data, dst->stride);
+        call->ctx->k->copy(call->ctx->pool, dst->ndim, dst->shape, (cj_dtype)src->dtype, src->data, stride, (cj_dtype)dst->dtype, dst->data,
+                           dst->stride);
     return true;
 }
 
@@ -72,8 +77,8 @@ static bool infer_write_slice(cj_call *call)
         return cj__error(call->ctx, CJ_ESHAPE, "write_slice_: %s %s does not fit into %s %s along axis %d", cj__tensor_text(src),
                          cj_dtype_name((cj_dtype)src->dtype), cj__tensor_text(dst), cj_dtype_name((cj_dtype)dst->dtype), axis);
     if (position->numel != 1 || position->dtype != CJ_I64)
-        return cj__error(call->ctx, CJ_EVALUE, "write_slice_: the position has shape %s and dtype %s, one i64 expected", cj__tensor_text(position),
-                         cj_dtype_name((cj_dtype)position->dtype));
+        return cj__error(call->ctx, CJ_EVALUE, "write_slice_: the position has shape %s and dtype %s, one i64 expected",
+                         cj__tensor_text(position), cj_dtype_name((cj_dtype)position->dtype));
     return writable(call);
 }
 static bool run_write_slice(cj_call *call)
@@ -91,8 +96,10 @@ static bool run_write_slice(cj_call *call)
 }
 
 #define ROW(op_name, n, attr, inf, exec)                                                                                                   \
-    { .name = op_name, .family = "write", .kind = CJ_WRITE, .flags = CJ_OP_WRITES | CJ_OP_NOGRAD, .nin = n, .nout = 0, .attr_size = attr,   \
-      .infer = inf, .run = exec }
+    {                                                                                                                                      \
+        .name = op_name, .family = "write", .kind = CJ_WRITE, .flags = CJ_OP_WRITES | CJ_OP_NOGRAD, .nin = n, .nout = 0,                   \
+        .attr_size = attr, .infer = inf, .run = exec                                                                                       \
+    }
 enum { ASSIGN, ADD, WRITE_SLICE };
 const cj_op cj__ops_write[] = {
     [ASSIGN] = ROW("assign_", 2, 0, infer_onto, run_assign),

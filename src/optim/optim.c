@@ -16,8 +16,9 @@ static bool infer_update(cj_call *call)
     const cj_tensor *flat = call->in[1];
     for (int i = first; i < call->nin; i++) {
         const cj_tensor *g = call->in[i];
-        if (g->dtype != flat->dtype) return cj__error(call->ctx, CJ_EDTYPE, "%s: gradient %d is %s, the parameters %s", call->op->name, i - first,
-                                                      cj_dtype_name((cj_dtype)g->dtype), cj_dtype_name((cj_dtype)flat->dtype));
+        if (g->dtype != flat->dtype)
+            return cj__error(call->ctx, CJ_EDTYPE, "%s: gradient %d is %s, the parameters %s", call->op->name, i - first,
+                             cj_dtype_name((cj_dtype)g->dtype), cj_dtype_name((cj_dtype)flat->dtype));
         if (!cj__contiguous(g)) return cj__error(call->ctx, CJ_ESTATE, "%s: gradient layout", call->op->name);
     }
     return true;
@@ -36,7 +37,10 @@ static bool run_update(cj_call *call)
     if (!slice) return false;
     for (int i = 0; i < n; i++) {
         const cj_tensor *g = call->in[first + i];
-        slice[i] = (cj_update_slice){ .p = flat->data + at * size, .g = g->data, .m = m ? m->data + at * size : NULL, .v = v ? v->data + at * size : NULL,
+        slice[i] = (cj_update_slice){ .p = flat->data + at * size,
+                                      .g = g->data,
+                                      .m = m ? m->data + at * size : NULL,
+                                      .v = v ? v->data + at * size : NULL,
                                       .n = g->numel };
         at += (g->numel + align - 1) / align * align;
     }
@@ -46,8 +50,16 @@ static bool run_update(cj_call *call)
         double norm = sqrt(c->k->sumsq(c->pool, (cj_dtype)flat->dtype, slice, n));
         if (!(norm <= a->clip_norm)) scale = a->clip_norm / (norm + 1e-6);
     }
-    cj_update_opts o = { .lr = *(const double *)call->in[first - 1]->data, .momentum = a->momentum, .dampening = a->dampening, .weight_decay = a->weight_decay,
-                         .beta1 = a->beta1, .beta2 = a->beta2, .eps = a->eps, .grad_scale = scale, .nesterov = a->nesterov, .decoupled = a->decoupled,
+    cj_update_opts o = { .lr = *(const double *)call->in[first - 1]->data,
+                         .momentum = a->momentum,
+                         .dampening = a->dampening,
+                         .weight_decay = a->weight_decay,
+                         .beta1 = a->beta1,
+                         .beta2 = a->beta2,
+                         .eps = a->eps,
+                         .grad_scale = scale,
+                         .nesterov = a->nesterov,
+                         .decoupled = a->decoupled,
                          .first = t == 1 };
     if (a->rule == CJ_UPDATE_ADAM) {
         o.bias1 = 1 - pow(a->beta1, t);
@@ -59,8 +71,10 @@ static bool run_update(cj_call *call)
 }
 
 #define ROW(op_name)                                                                                                                       \
-    { .name = op_name, .family = "update", .kind = CJ_WRITE, .flags = CJ_OP_WRITES | CJ_OP_WRITES_MANY | CJ_OP_NOGRAD, .nin = -1, .nout = 0, \
-      .attr_size = sizeof(cj_update_attrs), .infer = infer_update, .run = run_update }
+    {                                                                                                                                      \
+        .name = op_name, .family = "update", .kind = CJ_WRITE, .flags = CJ_OP_WRITES | CJ_OP_WRITES_MANY | CJ_OP_NOGRAD, .nin = -1,        \
+        .nout = 0, .attr_size = sizeof(cj_update_attrs), .infer = infer_update, .run = run_update                                          \
+    }
 static const cj_op update_op[] = { [CJ_UPDATE_SGD] = ROW("sgd_update"), [CJ_UPDATE_ADAM] = ROW("adam_update") };
 
 struct cj_optim {
@@ -68,11 +82,11 @@ struct cj_optim {
     cj_ctx *ctx;
     cj_params *params;
     cj_update_attrs attrs;
-    cj_tensor *step[CJ_DTYPES];     /* per dtype: each update counts for itself */
+    cj_tensor *step[CJ_DTYPES]; /* per dtype: each update counts for itself */
     cj_tensor *m[CJ_DTYPES], *v[CJ_DTYPES];
     cj_tensor *lr;
     double lr_value;
-    int count;                      /* parameters when it was made */
+    int count; /* parameters when it was made */
 };
 
 static void optim_free(cj_object *o)
@@ -152,8 +166,13 @@ cj_optim *cj_sgd(cj_params *p, const cj_sgd_opts *opts)
         cj_fail(p->ctx, CJ_EVALUE, "sgd: Nesterov needs momentum and no dampening");
         return NULL;
     }
-    cj_update_attrs a = { .rule = CJ_UPDATE_SGD, .states = o.momentum != 0, .momentum = o.momentum, .dampening = o.dampening, .weight_decay = o.weight_decay,
-                       .nesterov = o.nesterov, .clip_norm = o.clip_norm };
+    cj_update_attrs a = { .rule = CJ_UPDATE_SGD,
+                          .states = o.momentum != 0,
+                          .momentum = o.momentum,
+                          .dampening = o.dampening,
+                          .weight_decay = o.weight_decay,
+                          .nesterov = o.nesterov,
+                          .clip_norm = o.clip_norm };
     return optim_new(p, &a, o.lr == 0 ? 0.01 : o.lr == CJ_ZERO ? 0 : o.lr);
 }
 
@@ -161,9 +180,20 @@ static cj_optim *adam(cj_params *p, const cj_adam_opts *opts, bool decoupled)
 {
     cj_adam_opts o = opts ? *opts : (cj_adam_opts){ 0 };
     double decay = o.weight_decay == CJ_ZERO ? 0 : o.weight_decay == 0 && decoupled ? 0.01 : o.weight_decay;
-    cj_update_attrs a = { .rule = CJ_UPDATE_ADAM, .states = 2, .beta1 = o.beta1 == 0 ? 0.9 : o.beta1 == CJ_ZERO ? 0 : o.beta1,
-                       .beta2 = o.beta2 == 0 ? 0.999 : o.beta2 == CJ_ZERO ? 0 : o.beta2, .eps = o.eps == 0 ? 1e-8 : o.eps == CJ_ZERO ? 0 : o.eps,
-                       .weight_decay = decay, .decoupled = decoupled, .clip_norm = o.clip_norm };
+    cj_update_attrs a = { .rule = CJ_UPDATE_ADAM,
+                          .states = 2,
+                          .beta1 = o.beta1 == 0         ? 0.9
+                                   : o.beta1 == CJ_ZERO ? 0
+                                                        : o.beta1,
+                          .beta2 = o.beta2 == 0         ? 0.999
+                                   : o.beta2 == CJ_ZERO ? 0
+                                                        : o.beta2,
+                          .eps = o.eps == 0         ? 1e-8
+                                 : o.eps == CJ_ZERO ? 0
+                                                    : o.eps,
+                          .weight_decay = decay,
+                          .decoupled = decoupled,
+                          .clip_norm = o.clip_norm };
     if (p && (a.beta1 < 0 || a.beta1 >= 1 || a.beta2 < 0 || a.beta2 >= 1)) {
         cj_fail(p->ctx, CJ_EVALUE, "adam: betas %g and %g; both must be in [0, 1)", a.beta1, a.beta2);
         return NULL;

@@ -132,8 +132,7 @@ CJ_INLINE void convert_pair(cj_dtype xt, const void *restrict x, cj_dtype yt, vo
     if (is_f32_like(xt)) {
         if (is_f32_like(yt))
             for (; i + CJ_VL <= n; i += CJ_VL) store_vf(yt, y, i, load_vf(xt, x, i));
-        else if (xt != CJ_F32) { /* a block of f32 first: the two simple loops vectorise */
-            float block[256];
+        else if (xt != CJ_F32) { /* a block of f32 first: the two simple loops vectorise */ float block[256];
             for (; i + 256 <= n; i += 256) {
                 for (int j = 0; j < 256; j += CJ_VL) vf_store(block + j, load_vf(xt, x, i + j));
                 for (int j = 0; j < 256; j++) write_f32(yt, y, i + j, block[j]);
@@ -153,10 +152,10 @@ CJ_INLINE void convert_pair(cj_dtype xt, const void *restrict x, cj_dtype yt, vo
     }
 }
 
-#define FROM(xt)                                                                                                                          \
-    static void from_##xt(const void *x, cj_dtype yt, void *y, int64_t n)                                                               \
-    {                                                                                                                                     \
-        switch (yt) {                                                                                                                    \
+#define FROM(xt)                                                                                                                           \
+    static void from_##xt(const void *x, cj_dtype yt, void *y, int64_t n)                                                                  \
+    {                                                                                                                                      \
+        switch (yt) {                                                                                                                      \
         case CJ_F64: convert_pair(xt, x, CJ_F64, y, n); break;                                                                             \
         case CJ_BF16: convert_pair(xt, x, CJ_BF16, y, n); break;                                                                           \
         case CJ_F16: convert_pair(xt, x, CJ_F16, y, n); break;                                                                             \
@@ -165,7 +164,7 @@ CJ_INLINE void convert_pair(cj_dtype xt, const void *restrict x, cj_dtype yt, vo
         case CJ_U8: convert_pair(xt, x, CJ_U8, y, n); break;                                                                               \
         case CJ_BOOL: convert_pair(xt, x, CJ_BOOL, y, n); break;                                                                           \
         default: convert_pair(xt, x, CJ_F32, y, n); break;                                                                                 \
-        }                                                                                                                                 \
+        }                                                                                                                                  \
     }
 FROM(CJ_F32)
 FROM(CJ_F64)
@@ -198,22 +197,22 @@ void CJ_K(cj__convert)(cj_dtype xt, const void *x, cj_dtype yt, void *y, int64_t
 
 /* ---- strided --------------------------------------------------------------------------------------------------------------------------- */
 
-#define MOVE(type)                                                                                                                        \
-    do {                                                                                                                                  \
-        const type *p = x;                                                                                                               \
-        type *q = y;                                                                                                                     \
-        if (sx == 0) {                                                                                                                   \
-            const type v = *p;                                                                                                           \
-            if (sy == 1)                                                                                                                 \
-                for (int64_t i = 0; i < n; i++) q[i] = v;                                                                                \
-            else                                                                                                                          \
-                for (int64_t i = 0; i < n; i++) q[i * sy] = v;                                                                           \
-        } else if (sy == 1)                                                                                                               \
-            for (int64_t i = 0; i < n; i++) q[i] = p[i * sx];                                                                            \
-        else if (sx == 1)                                                                                                                 \
-            for (int64_t i = 0; i < n; i++) q[i * sy] = p[i];                                                                            \
-        else                                                                                                                              \
-            for (int64_t i = 0; i < n; i++) q[i * sy] = p[i * sx];                                                                       \
+#define MOVE(type)                                                                                                                         \
+    do {                                                                                                                                   \
+        const type *p = x;                                                                                                                 \
+        type *q = y;                                                                                                                       \
+        if (sx == 0) {                                                                                                                     \
+            const type v = *p;                                                                                                             \
+            if (sy == 1)                                                                                                                   \
+                for (int64_t i = 0; i < n; i++) q[i] = v;                                                                                  \
+            else                                                                                                                           \
+                for (int64_t i = 0; i < n; i++) q[i * sy] = v;                                                                             \
+        } else if (sy == 1)                                                                                                                \
+            for (int64_t i = 0; i < n; i++) q[i] = p[i * sx];                                                                              \
+        else if (sx == 1)                                                                                                                  \
+            for (int64_t i = 0; i < n; i++) q[i * sy] = p[i];                                                                              \
+        else                                                                                                                               \
+            for (int64_t i = 0; i < n; i++) q[i * sy] = p[i * sx];                                                                         \
     } while (0)
 
 void CJ_K(cj__move_strided)(int size, const void *x, int64_t sx, void *y, int64_t sy, int64_t n)

@@ -21,9 +21,9 @@ typedef struct copy_job {
     int xe, ye; /* bytes of an element */
     const char *x;
     char *y;
-    int nd;               /* dimensions but the run (and, in a transpose, the columns) */
-    dim d[CJ_MAX_DIMS];   /* outermost first */
-    dim run, col;         /* run: innermost in y; col: unit stride in x (transposes) */
+    int nd;                            /* dimensions but the run (and, in a transpose, the columns) */
+    dim d[CJ_MAX_DIMS];                /* outermost first */
+    dim run, col;                      /* run: innermost in y; col: unit stride in x (transposes) */
     int64_t piece, pieces, col_pieces; /* elements of a piece of a run; pieces per run */
     bool stream;
 } copy_job;
@@ -135,19 +135,19 @@ typedef uint64_t w8 __attribute__((vector_size(4 * CJ_VL)));
 #define LO8 0, 2
 #define HI8 1, 3
 
-#define BLOCK(name, type, L, LO, HI)                                                                                                      \
-    CJ_INLINE void name(const char *x, int64_t sx, char *y, int64_t sy)                                                                  \
-    {                                                                                                                                     \
-        type a[L], b[L];                                                                                                                 \
-        for (int i = 0; i < L; i++) memcpy(&a[i], x + i * sx, sizeof(type));                                                             \
-        for (int round = 1; round < L; round *= 2) {                                                                                     \
-            for (int i = 0; i < L / 2; i++) {                                                                                            \
-                b[2 * i] = __builtin_shufflevector(a[i], a[i + L / 2], LO);                                                              \
-                b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + L / 2], HI);                                                          \
-            }                                                                                                                             \
-            for (int i = 0; i < L; i++) a[i] = b[i];                                                                                     \
-        }                                                                                                                                 \
-        for (int i = 0; i < L; i++) memcpy(y + i * sy, &a[i], sizeof(type));                                                             \
+#define BLOCK(name, type, L, LO, HI)                                                                                                       \
+    CJ_INLINE void name(const char *x, int64_t sx, char *y, int64_t sy)                                                                    \
+    {                                                                                                                                      \
+        type a[L], b[L];                                                                                                                   \
+        for (int i = 0; i < L; i++) memcpy(&a[i], x + i * sx, sizeof(type));                                                               \
+        for (int round = 1; round < L; round *= 2) {                                                                                       \
+            for (int i = 0; i < L / 2; i++) {                                                                                              \
+                b[2 * i] = __builtin_shufflevector(a[i], a[i + L / 2], LO);                                                                \
+                b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + L / 2], HI);                                                            \
+            }                                                                                                                              \
+            for (int i = 0; i < L; i++) a[i] = b[i];                                                                                       \
+        }                                                                                                                                  \
+        for (int i = 0; i < L; i++) memcpy(y + i * sy, &a[i], sizeof(type));                                                               \
     }
 BLOCK(turn1, v1, 16, LO1, HI1)
 BLOCK(turn2, v2, 8, LO2, HI2)
@@ -163,18 +163,18 @@ BLOCK(wide8, w8, 4, LO4, HI4)
 #undef BLOCK
 
 /* y[r, c] = x[c, r] for r < rows, c < cols; sx bytes between the rows of x (index c), sy between those of y (index r). */
-#define TILE(name, block, size, L)                                                                                                        \
-    static void name(const char *x, int64_t sx, char *y, int64_t sy, int64_t rows, int64_t cols)                                         \
-    {                                                                                                                                     \
-        int64_t r = 0;                                                                                                                   \
-        for (; r + L <= rows; r += L) {                                                                                                  \
-            int64_t c = 0;                                                                                                               \
-            for (; c + L <= cols; c += L) block(x + c * sx + r * size, sx, y + r * sy + c * size, sy);                                   \
-            for (; c < cols; c++)                                                                                                        \
-                for (int k = 0; k < L; k++) memcpy(y + (r + k) * sy + c * size, x + c * sx + (r + k) * size, size);                      \
-        }                                                                                                                                 \
-        for (; r < rows; r++)                                                                                                            \
-            for (int64_t c = 0; c < cols; c++) memcpy(y + r * sy + c * size, x + c * sx + r * size, size);                               \
+#define TILE(name, block, size, L)                                                                                                         \
+    static void name(const char *x, int64_t sx, char *y, int64_t sy, int64_t rows, int64_t cols)                                           \
+    {                                                                                                                                      \
+        int64_t r = 0;                                                                                                                     \
+        for (; r + L <= rows; r += L) {                                                                                                    \
+            int64_t c = 0;                                                                                                                 \
+            for (; c + L <= cols; c += L) block(x + c * sx + r * size, sx, y + r * sy + c * size, sy);                                     \
+            for (; c < cols; c++)                                                                                                          \
+                for (int k = 0; k < L; k++) memcpy(y + (r + k) * sy + c * size, x + c * sx + (r + k) * size, size);                        \
+        }                                                                                                                                  \
+        for (; r < rows; r++)                                                                                                              \
+            for (int64_t c = 0; c < cols; c++) memcpy(y + r * sy + c * size, x + c * sx + r * size, size);                                 \
     }
 TILE(tile1, turn1, 1, 16)
 TILE(tile2, turn2, 2, 8)
@@ -184,14 +184,14 @@ TILE(tile8, turn8, 8, 2)
 
 /* Whole wide blocks, then the two strips at the edges. */
 #if CJ_VL > 4
-#define WIDE(name, block, rest, size, L)                                                                                                  \
-    static void name(const char *x, int64_t sx, char *y, int64_t sy, int64_t rows, int64_t cols)                                         \
-    {                                                                                                                                     \
-        const int64_t r1 = rows - rows % L, c1 = cols - cols % L;                                                                        \
-        for (int64_t r = 0; r < r1; r += L)                                                                                              \
-            for (int64_t c = 0; c < c1; c += L) block(x + c * sx + r * size, sx, y + r * sy + c * size, sy);                             \
-        if (c1 < cols) rest(x + c1 * sx, sx, y + c1 * size, sy, r1, cols - c1);                                                          \
-        if (r1 < rows) rest(x + r1 * size, sx, y + r1 * sy, sy, rows - r1, cols);                                                        \
+#define WIDE(name, block, rest, size, L)                                                                                                   \
+    static void name(const char *x, int64_t sx, char *y, int64_t sy, int64_t rows, int64_t cols)                                           \
+    {                                                                                                                                      \
+        const int64_t r1 = rows - rows % L, c1 = cols - cols % L;                                                                          \
+        for (int64_t r = 0; r < r1; r += L)                                                                                                \
+            for (int64_t c = 0; c < c1; c += L) block(x + c * sx + r * size, sx, y + r * sy + c * size, sy);                               \
+        if (c1 < cols) rest(x + c1 * sx, sx, y + c1 * size, sy, r1, cols - c1);                                                            \
+        if (r1 < rows) rest(x + r1 * size, sx, y + r1 * sy, sy, rows - r1, cols);                                                          \
     }
 WIDE(tile4_wide, wide4, tile4, 4, CJ_VL)
 WIDE(tile8_wide, wide8, tile8, 8, (CJ_VL / 2))
@@ -266,7 +266,8 @@ static int simplify(int ndim, const int64_t *shape, const int64_t *xs, const int
     }
     int m = 0;
     for (int k = 0; k < n; k++) {
-        if (m > 0 && d[m - 1].sx == d[k].n * d[k].sx && d[m - 1].sy == d[k].n * d[k].sy) d[m - 1] = (dim){ d[m - 1].n * d[k].n, d[k].sx, d[k].sy };
+        if (m > 0 && d[m - 1].sx == d[k].n * d[k].sx && d[m - 1].sy == d[k].n * d[k].sy)
+            d[m - 1] = (dim){ d[m - 1].n * d[k].n, d[k].sx, d[k].sy };
         else d[m++] = d[k];
     }
     return m;

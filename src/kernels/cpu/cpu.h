@@ -14,7 +14,17 @@
 
 /* ---- reductions (reduce.c) ------------------------------------------------------------------------------------------------------ */
 
-typedef enum cj_reduce_code { CJ_RED_SUM, CJ_RED_PROD, CJ_RED_MAX, CJ_RED_MIN, CJ_RED_ARGMAX, CJ_RED_ARGMIN, CJ_RED_ANY, CJ_RED_ALL, CJ_REDS } cj_reduce_code;
+typedef enum cj_reduce_code {
+    CJ_RED_SUM,
+    CJ_RED_PROD,
+    CJ_RED_MAX,
+    CJ_RED_MIN,
+    CJ_RED_ARGMAX,
+    CJ_RED_ARGMIN,
+    CJ_RED_ANY,
+    CJ_RED_ALL,
+    CJ_REDS
+} cj_reduce_code;
 
 /* x is [outer, len, inner] with the given strides, y is contiguous [outer, inner].
  * SUM, PROD, MAX, MIN: y has x's dtype (float sums blocked, bf16/f16 accumulated in f32; integer sums of any width and bool come with y i64); NaN wins MAX and MIN.
@@ -41,8 +51,8 @@ typedef void cj_index_select_fn(cj_pool *pool, int elem, const void *x, int64_t 
 typedef void cj_index_add_fn(cj_pool *pool, cj_dtype t, void *y, int64_t outer, int64_t len, int64_t inner, const int64_t *index,
                              int64_t n_index, const void *x);
 /* gather: y[i0, j, i2] = x[i0, index[i0, j, i2], i2]; all contiguous; x [outer, len, inner], index and y [outer, n, inner]. */
-typedef void cj_gather_fn(cj_pool *pool, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n,
-                          void *y);
+typedef void cj_gather_fn(cj_pool *pool, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index,
+                          int64_t n, void *y);
 /* scatter_add: y[i0, index[i0, j, i2], i2] += x[i0, j, i2], in the order of j. */
 typedef void cj_scatter_add_fn(cj_pool *pool, cj_dtype t, void *y, int64_t outer, int64_t len, int64_t inner, const int64_t *index,
                                int64_t n, const void *x);
@@ -55,8 +65,8 @@ typedef void cj_softmax_fn(cj_pool *pool, cj_dtype t, const void *x, int64_t row
 /* dx from y and dy (contiguous): softmax dx = y*(dy - sum(y*dy)); log-softmax dx = dy - exp(y)*sum(dy). */
 typedef void cj_softmax_bwd_fn(cj_pool *pool, cj_dtype t, const void *y, const void *dy, int64_t rows, int64_t n, void *dx, bool log);
 /* y = (x - mean) / sqrt(var + eps) * w + b; w, b may be NULL; mean and rstd (f32, or f64 for f64; rows values) are saved. */
-typedef void cj_layer_norm_fn(cj_pool *pool, cj_dtype t, const void *x, int64_t rows, int64_t n, int64_t s_row, const void *w, const void *b,
-                              double eps, void *y, void *mean, void *rstd);
+typedef void cj_layer_norm_fn(cj_pool *pool, cj_dtype t, const void *x, int64_t rows, int64_t n, int64_t s_row, const void *w,
+                              const void *b, double eps, void *y, void *mean, void *rstd);
 /* dx, dw, db (each may be NULL). scratch: cj_layer_norm_bwd_scratch bytes. */
 typedef void cj_layer_norm_bwd_fn(cj_pool *pool, cj_dtype t, const void *x, const void *dy, const void *w, const void *mean,
                                   const void *rstd, int64_t rows, int64_t n, int64_t s_row, void *dx, void *dw, void *db, void *scratch);
@@ -81,15 +91,15 @@ typedef void cj_random_fn(cj_pool *pool, cj_draw kind, cj_dtype t, uint64_t seed
 /* ---- updates (update.c): one pass over a list of parameters ---------------------------------------------------------------------------- */
 
 typedef struct cj_update_slice { /* all contiguous, n elements of dtype f32 or f64 */
-    void *p;         /* parameter */
-    const void *g;   /* gradient */
-    void *m, *v;     /* states, or NULL */
+    void *p;                     /* parameter */
+    const void *g;               /* gradient */
+    void *m, *v;                 /* states, or NULL */
     int64_t n;
 } cj_update_slice;
 typedef struct cj_update_opts {
     double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
-    double bias1, bias2;   /* 1 - beta1^t, 1 - beta2^t */
-    double grad_scale;     /* every gradient is multiplied by this first (clipping, loss scale) */
+    double bias1, bias2; /* 1 - beta1^t, 1 - beta2^t */
+    double grad_scale;   /* every gradient is multiplied by this first (clipping, loss scale) */
     bool nesterov, decoupled /* AdamW */, amsgrad, first /* momentum: first step copies the gradient */;
 } cj_update_opts;
 /* PyTorch's formulas.  SGD: g += wd*p; m = momentum*m + (1-dampening)*g (m = g on the first step); p -= lr*(nesterov ? g + momentum*m : m). */
@@ -106,7 +116,7 @@ typedef struct cj_cpu_kernels {
     cj_ew_small_fn *ew_small;
     cj_ew_run_fn *ew_run;
     cj_ew_span_fn *ew_span;
-    cj_gemm_fn *gemm[CJ_DTYPES];                     /* by dtype; NULL where there is none */
+    cj_gemm_fn *gemm[CJ_DTYPES]; /* by dtype; NULL where there is none */
     cj_gemm_workspace_fn *gemm_workspace[CJ_DTYPES];
     cj_reduce_fn *reduce;
     cj_copy_fn *copy;

@@ -17,15 +17,15 @@
 #include "kernels/cpu/ew_block.h"
 #include "kernels/cpu/simd.h"
 
-#define GRAIN (32 * CJ_EW_BLOCK)          /* elements of one chunk of the parallel loop */
-#define PERIOD_MAX CJ_EW_BLOCK             /* longest row that is repeated in a buffer */
+#define GRAIN (32 * CJ_EW_BLOCK) /* elements of one chunk of the parallel loop */
+#define PERIOD_MAX CJ_EW_BLOCK   /* longest row that is repeated in a buffer */
 /* One buffer: f32 blocks; f64 and i64 ones have half as many elements.  The odd 128 bytes keep buffers apart that would else share the low 12 bits of
  * their addresses, which the processor takes for a dependence. */
 #define SLOT_BYTES ((CJ_EW_BLOCK + PERIOD_MAX) * 4 + 128)
-#define TILE_MIN 8                        /* smaller transposed dimensions are walked */
-#define STREAM_BYTES ((int64_t)16 << 20)  /* outputs from this size on are written past the caches */
-#define SMALL 256                          /* elements up to which no plan is made */
-#define AHEAD_ELEMENTS (4 * CJ_EW_BLOCK)  /* from this size on, inputs are prefetched */
+#define TILE_MIN 8                       /* smaller transposed dimensions are walked */
+#define STREAM_BYTES ((int64_t)16 << 20) /* outputs from this size on are written past the caches */
+#define SMALL 256                        /* elements up to which no plan is made */
+#define AHEAD_ELEMENTS (4 * CJ_EW_BLOCK) /* from this size on, inputs are prefetched */
 
 typedef enum arg_kind { DIRECT, SCALAR, PERIODIC, WALKED } arg_kind;
 
@@ -43,9 +43,9 @@ typedef struct step {
     double s;
     uint8_t code;
     uint8_t d, a, b, c;
-    uint8_t ahead[2];     /* places of inputs whose next block is prefetched meanwhile, or that of the result: no effect */
-    int16_t pace[2];      /* bytes per vector, */
-    int ahead_from[2];    /* from this byte of the block on */
+    uint8_t ahead[2];  /* places of inputs whose next block is prefetched meanwhile, or that of the result: no effect */
+    int16_t pace[2];   /* bytes per vector, */
+    int ahead_from[2]; /* from this byte of the block on */
     uint8_t n_pre, n_post;
     bool stream, pre_b;
     link links[2 * CJ_EW_MAX_LINKS];
@@ -62,11 +62,11 @@ typedef struct job {
     int64_t stride[CJ_EW_MAX_ARGS][CJ_MAX_DIMS];
     int64_t period[CJ_EW_MAX_ARGS];
     uint8_t kind[CJ_EW_MAX_ARGS];
-    uint8_t store[CJ_EW_MAX_ARGS];     /* outputs that are copied out of a buffer at the end of a block … */
+    uint8_t store[CJ_EW_MAX_ARGS];      /* outputs that are copied out of a buffer at the end of a block … */
     uint8_t store_from[CJ_EW_MAX_ARGS]; /* … and the place they come from */
     step steps[CJ_EW_MAX_INSTR];
     bool streams;
-    int tile_dim;      /* the dimension tiled against the last one; -1: linear */
+    int tile_dim; /* the dimension tiled against the last one; -1: linear */
     int64_t tiles_row, tiles_col, tile_h, tile_w;
 } job;
 
@@ -115,8 +115,7 @@ static void convert_out(cj_dtype compute, const char *block, cj_dtype t, void *y
         for (int64_t i = 0; i < n; i++) ((uint32_t *)y)[i] = (uint32_t)x[i];
     else if (compute == CJ_I64 && t == CJ_U8)
         for (int64_t i = 0; i < n; i++) ((uint8_t *)y)[i] = (uint8_t)x[i];
-    else
-        CJ_K(cj__convert)(compute, block, t, y, n);
+    else CJ_K(cj__convert)(compute, block, t, y, n);
 }
 
 static void store_run(cj_dtype compute, int elem, const char *block, cj_dtype t, char *y, int64_t stride, int64_t n)
@@ -258,14 +257,14 @@ typedef struct group {
     int8_t n_pre, n_post;
     bool pre_b;
     int16_t pre[CJ_EW_MAX_LINKS], post[CJ_EW_MAX_LINKS]; /* instructions */
-    int16_t pre_from; /* with links before: the value they start from */
+    int16_t pre_from;                                    /* with links before: the value they start from */
 } group;
 
 typedef struct graph {
     const cj_ew_prog *p;
     int16_t operand[CJ_EW_MAX_INSTR][3]; /* values, -1 beyond the arity */
     int16_t output[CJ_EW_MAX_ARGS];
-    int16_t owner[CJ_EW_MAX_INSTR];      /* the group an instruction belongs to, or -1 */
+    int16_t owner[CJ_EW_MAX_INSTR]; /* the group an instruction belongs to, or -1 */
     value v[CJ_EW_MAX_REGS + CJ_EW_MAX_INSTR];
     group g[CJ_EW_MAX_INSTR];
     int n_groups;
@@ -343,7 +342,8 @@ static bool absorb_before(graph *gr, group *g, int o)
     if (v < n_in || gr->v[v].uses != 1) return false;
     group *from = &gr->g[gr->owner[v - n_in]];
     const int start = gr->operand[from->core][0];
-    if (from->result != v || from->n_pre || from->n_post >= CJ_EW_MAX_LINKS || start < 0 || link_of(gr, from->core, start) < 0) return false;
+    if (from->result != v || from->n_pre || from->n_post >= CJ_EW_MAX_LINKS || start < 0 || link_of(gr, from->core, start) < 0)
+        return false;
     g->pre_b = o == 1;
     g->pre_from = (int16_t)start;
     g->pre[0] = from->core;
@@ -457,9 +457,7 @@ static void make_step(const graph *gr, const group *g, cj_ew_block_fn *const *ta
 static bool make_steps(job *j, graph *gr)
 {
     const cj_ew_prog *p = j->p;
-    cj_ew_block_fn *const *table = p->compute == CJ_F32   ? CJ_K(cj__ew_f32)
-                                   : p->compute == CJ_F64 ? CJ_K(cj__ew_f64)
-                                                          : CJ_K(cj__ew_i64);
+    cj_ew_block_fn *const *table = p->compute == CJ_F32 ? CJ_K(cj__ew_f32) : p->compute == CJ_F64 ? CJ_K(cj__ew_f64) : CJ_K(cj__ew_i64);
     const group *order[CJ_EW_MAX_INSTR], *at[CJ_EW_MAX_INSTR];
     int list[2 * CJ_EW_MAX_LINKS + 4], n_steps = 0;
     for (int i = 0; i < p->n_instr; i++) at[i] = NULL;
@@ -490,7 +488,8 @@ static bool make_steps(job *j, graph *gr)
         }
         const int n = values_read(gr, g, list);
         for (int i = 0; i < n; i++) /* buffers read for the last time can take the result */
-            if (list[i] >= p->n_in && gr->v[list[i]].place < CJ_EW_MAX_REGS && gr->v[list[i]].last_step == s) free_slots |= 1u << gr->v[list[i]].place;
+            if (list[i] >= p->n_in && gr->v[list[i]].place < CJ_EW_MAX_REGS && gr->v[list[i]].last_step == s)
+                free_slots |= 1u << gr->v[list[i]].place;
         if (direct >= 0) {
             result->place = (uint8_t)PLACE_ARG(p->n_in + direct);
             stored[direct] = true;
@@ -535,10 +534,7 @@ static bool is_heavy(int code)
 }
 
 /* A step that writes past the caches already has memory to wait for. */
-static int prefetch_weight(const job *j, int i)
-{
-    return j->steps[i].stream ? 2 : is_heavy(j->steps[i].code) ? 4 : 1;
-}
+static int prefetch_weight(const job *j, int i) { return j->steps[i].stream ? 2 : is_heavy(j->steps[i].code) ? 4 : 1; }
 
 /* The next block of the direct inputs comes in while this one is worked on, evenly over time: every step takes a share of the lines that grows with its own
  * length, or short steps would wait for memory and long ones leave it idle.  Two inputs at most; programs that read more wait for memory anyway. */
@@ -615,12 +611,21 @@ static void run_steps(const job *j, bank *b, int n)
         cj_ew_link links[2 * CJ_EW_MAX_LINKS];
         for (int l = 0; l < s->n_pre + s->n_post; l++)
             links[l] = (cj_ew_link){ .op = s->links[l].op, .s = s->links[l].s, .x = (const float *)b->at[s->links[l].place] };
-        const cj_ew_call call = { .d = b->at[s->d], .a = b->at[s->a], .b = b->at[s->b], .c = b->at[s->c], .s = s->s, .n = n,
-                                  .stream = s->stream, .fault = j->fault,
+        const cj_ew_call call = { .d = b->at[s->d],
+                                  .a = b->at[s->a],
+                                  .b = b->at[s->b],
+                                  .c = b->at[s->c],
+                                  .s = s->s,
+                                  .n = n,
+                                  .stream = s->stream,
+                                  .fault = j->fault,
                                   .ahead = { b->at[s->ahead[0]] + (s->pace[0] ? CJ_EW_BLOCK * 4 + s->ahead_from[0] : 0),
                                              b->at[s->ahead[1]] + (s->pace[1] ? CJ_EW_BLOCK * 4 + s->ahead_from[1] : 0) },
                                   .pace = { s->pace[0], s->pace[1] },
-                                  .n_pre = s->n_pre, .n_post = s->n_post, .pre_b = s->pre_b, .links = links };
+                                  .n_pre = s->n_pre,
+                                  .n_post = s->n_post,
+                                  .pre_b = s->pre_b,
+                                  .links = links };
         s->fn(&call);
     }
 }
@@ -817,17 +822,19 @@ static __attribute__((noinline)) void run_small(const cj_ew_prog *p, const cj_ew
     for (int r = p->n_in; r < p->n_regs; r++) at[r] = bank[r];
     for (int i = 0; i < p->n_instr; i++) {
         const cj_ew_instr *in = &p->instr[i]; /* operands beyond the arity name any register; nothing reads them */
-        const cj_ew_call call = { .d = at[in->dst], .a = at[in->a], .b = at[in->b], .c = at[in->c], .s = in->s, .n = n, .ahead = { at[in->dst], at[in->dst] } };
+        const cj_ew_call call = {
+            .d = at[in->dst], .a = at[in->a], .b = at[in->b], .c = at[in->c], .s = in->s, .n = n, .ahead = { at[in->dst], at[in->dst] }
+        };
         CJ_K(cj__ew_f32)[in->code](&call);
     }
     /* An output that is an input as it came must be saved before another output may overwrite that input. */
     for (int o = 0; o < p->n_out; o++)
-        if (p->out[o] < p->n_in && at[p->out[o]] != bank[p->out[o]])
-            at[p->out[o]] = memcpy(bank[p->out[o]], at[p->out[o]], (size_t)n * 4);
+        if (p->out[o] < p->n_in && at[p->out[o]] != bank[p->out[o]]) at[p->out[o]] = memcpy(bank[p->out[o]], at[p->out[o]], (size_t)n * 4);
     for (int o = 0; o < p->n_out; o++) memcpy(args[p->n_in + o].data, at[p->out[o]], (size_t)n * 4);
 }
 
-static __attribute__((noinline)) void run_any(cj_pool *pool, const cj_ew_prog *p, const cj_ew_arg *args, int ndim, const int64_t *shape, int *fault)
+static __attribute__((noinline)) void run_any(cj_pool *pool, const cj_ew_prog *p, const cj_ew_arg *args, int ndim, const int64_t *shape,
+                                              int *fault)
 {
     uint32_t scalars;
     const int64_t small = count_small(p, args, ndim, shape, &scalars);

@@ -265,13 +265,13 @@ static float floordiv_f32(float a, float b)
 
 /* ---- instructions ------------------------------------------------------------------------------------------------------------------------ */
 
-#define OP1(NAME, f)                                                                                                                      \
+#define OP1(NAME, f)                                                                                                                       \
     static void f32_##NAME(const cj_ew_call *k) { run1(k, f); }
-#define OP2(NAME, f)                                                                                                                      \
+#define OP2(NAME, f)                                                                                                                       \
     static void f32_##NAME(const cj_ew_call *k) { run2(k, f); }
-#define OP3(NAME, f)                                                                                                                      \
+#define OP3(NAME, f)                                                                                                                       \
     static void f32_##NAME(const cj_ew_call *k) { run3(k, f); }
-#define OPS(NAME, f)                                                                                                                      \
+#define OPS(NAME, f)                                                                                                                       \
     static void f32_##NAME(const cj_ew_call *k) { run_s(k, f); }
 
 OP1(COPY, op_copy)

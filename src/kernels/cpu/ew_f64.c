@@ -72,13 +72,13 @@ static double logsigmoid(double x) { return minimum(x, 0) - log1p(exp(-fabs(x)))
 #define A a[i]
 #define B b[i]
 #define C c[i]
-#define OP(NAME, EXPR)                                                                                                                    \
-    static void f64_##NAME(const cj_ew_call *k)                                                                                           \
-    {                                                                                                                                     \
-        const double *a = k->a, *b = k->b, *c = k->c, s = k->s;                                                                           \
-        double *d = k->d;                                                                                                                 \
-        (void)a, (void)b, (void)c, (void)s;                                                                                               \
-        for (int i = 0, n = k->n; i < n; i++) d[i] = EXPR;                                                                                \
+#define OP(NAME, EXPR)                                                                                                                     \
+    static void f64_##NAME(const cj_ew_call *k)                                                                                            \
+    {                                                                                                                                      \
+        const double *a = k->a, *b = k->b, *c = k->c, s = k->s;                                                                            \
+        double *d = k->d;                                                                                                                  \
+        (void)a, (void)b, (void)c, (void)s;                                                                                                \
+        for (int i = 0, n = k->n; i < n; i++) d[i] = EXPR;                                                                                 \
     }
 
 OP(COPY, A)
@@ -148,8 +148,8 @@ OP(SILU, silu(A))
 OP(SILU_BWD, B *silu_slope(A))
 OP(SOFTPLUS, softplus(A))
 OP(LOGSIGMOID, logsigmoid(A))
-OP(TANH_BWD, B * (1 - A * A))
-OP(SIGMOID_BWD, B * (A * (1 - A)))
+OP(TANH_BWD, B *(1 - A * A))
+OP(SIGMOID_BWD, B *(A *(1 - A)))
 OP(RELU_BWD, A > 0 ? B : 0)
 OP(BCE_LOGITS, maximum(A, 0) - A * B + log1p(exp(-fabs(A))))
 

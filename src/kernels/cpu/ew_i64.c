@@ -55,14 +55,14 @@ static int64_t saturate(double x)
 #define A a[i]
 #define B b[i]
 #define C c[i]
-#define OP(NAME, EXPR)                                                                                                                    \
-    static void i64_##NAME(const cj_ew_call *k)                                                                                           \
-    {                                                                                                                                     \
-        const int64_t *a = k->a, *b = k->b, *c = k->c, s = saturate(k->s);                                                                \
-        int64_t *d = k->d;                                                                                                                \
-        int *fault = k->fault;                                                                                                            \
-        (void)a, (void)b, (void)c, (void)s, (void)fault;                                                                                  \
-        for (int i = 0, n = k->n; i < n; i++) d[i] = EXPR;                                                                                \
+#define OP(NAME, EXPR)                                                                                                                     \
+    static void i64_##NAME(const cj_ew_call *k)                                                                                            \
+    {                                                                                                                                      \
+        const int64_t *a = k->a, *b = k->b, *c = k->c, s = saturate(k->s);                                                                 \
+        int64_t *d = k->d;                                                                                                                 \
+        int *fault = k->fault;                                                                                                             \
+        (void)a, (void)b, (void)c, (void)s, (void)fault;                                                                                   \
+        for (int i = 0, n = k->n; i < n; i++) d[i] = EXPR;                                                                                 \
     }
 
 /* Through f64, value by value. */
@@ -76,7 +76,7 @@ static void as_f64(const cj_ew_call *k, cj_ew_code code)
         d[i] = saturate(z);
     }
 }
-#define VIA_F64(NAME)                                                                                                                     \
+#define VIA_F64(NAME)                                                                                                                      \
     static void i64_##NAME(const cj_ew_call *k) { as_f64(k, CJ_EW_##NAME); }
 
 OP(COPY, A)

@@ -23,26 +23,26 @@
 #include "kernels/cpu/isa.h"
 
 enum {
-    KC = 384,             /* a block of k: 6 rows of A are 9 KiB of L1, a panel of B 96 KiB of L2 */
-    KC_FEW_ROWS = 192,    /* the same where each panel is packed for few tiles: the copy should be written to L1 ... */
-    KC_LEAST_ROWS = 128,  /* ... and up to FEW_ROWS rows all of it */
+    KC = 384,            /* a block of k: 6 rows of A are 9 KiB of L1, a panel of B 96 KiB of L2 */
+    KC_FEW_ROWS = 192,   /* the same where each panel is packed for few tiles: the copy should be written to L1 ... */
+    KC_LEAST_ROWS = 128, /* ... and up to FEW_ROWS rows all of it */
     FEW_ROWS = 48,
-    BLOCK_ROWS = 480,     /* rows of A of one task: 480 * KC floats are 720 KiB of the 1.25 MiB L2 */
-    PACK_A_PANELS = 3,    /* from this many panels on, copying A pays for itself */
-    DIRECT_ROWS = 12,     /* up to this many rows B is read where it lies: a copy would be used once or twice */
-    SHARED_ROWS = 120,    /* about so many rows per task when B is packed for all: 180 KiB of A */
-    GROUP_COLUMNS = 2048, /* columns of B packed at a time ... */
+    BLOCK_ROWS = 480,       /* rows of A of one task: 480 * KC floats are 720 KiB of the 1.25 MiB L2 */
+    PACK_A_PANELS = 3,      /* from this many panels on, copying A pays for itself */
+    DIRECT_ROWS = 12,       /* up to this many rows B is read where it lies: a copy would be used once or twice */
+    SHARED_ROWS = 120,      /* about so many rows per task when B is packed for all: 180 KiB of A */
+    GROUP_COLUMNS = 2048,   /* columns of B packed at a time ... */
     GROUP_FLOATS = 1 << 20, /* ... over as many blocks of k as stay below this */
-    PACK_ROWS = 32,       /* rows of A packed in one go */
-    LINE = 16,            /* floats in a cache line */
-    THIN_ROWS = 12,       /* up to this many rows, transposed B is read in dot products instead of being packed */
-    STACK_PANEL = 4096,   /* floats: a panel this small is packed on the stack, without workspace */
-    TINY = 64 * 64 * 64,  /* products up to this m*n*k go straight to the tiles ... */
-    L1_FLOATS = 8192,     /* ... if B fits in L1 */
+    PACK_ROWS = 32,         /* rows of A packed in one go */
+    LINE = 16,              /* floats in a cache line */
+    THIN_ROWS = 12,         /* up to this many rows, transposed B is read in dot products instead of being packed */
+    STACK_PANEL = 4096,     /* floats: a panel this small is packed on the stack, without workspace */
+    TINY = 64 * 64 * 64,    /* products up to this m*n*k go straight to the tiles ... */
+    L1_FLOATS = 8192,       /* ... if B fits in L1 */
 };
-static const double PARALLEL_WORK = 4e5;    /* m*n*k below which a second thread costs more than it brings */
-static const double PARALLEL_THIN = 1e5;    /* the same for products that only stream a matrix */
-static const double ITEM_WORK = 2e7;        /* batch items below this run whole on one thread each */
+static const double PARALLEL_WORK = 4e5;       /* m*n*k below which a second thread costs more than it brings */
+static const double PARALLEL_THIN = 1e5;       /* the same for products that only stream a matrix */
+static const double ITEM_WORK = 2e7;           /* batch items below this run whole on one thread each */
 static const int64_t PACKED_A_LIMIT = 2 << 20; /* floats of A packed at a time */
 
 typedef enum b_mode { B_IN_PLACE, B_COPIED_BY_TILE, B_PACKED, B_SHARED } b_mode;
@@ -53,10 +53,10 @@ typedef struct plan {
     int64_t vectors, panels, width, wide; /* the first `wide` panels have `width` vectors, the others one less */
     int64_t k_blocks, kc;
     b_mode mode;
-    int64_t a_ld, super_rows;      /* packed A: floats per row of a block of k (0 when A is read where it lies), rows at a time */
-    int64_t block_rows, slab;      /* rows and panels of a task */
+    int64_t a_ld, super_rows;           /* packed A: floats per row of a block of k (0 when A is read where it lies), rows at a time */
+    int64_t block_rows, slab;           /* rows and panels of a task */
     int64_t group_panels, group_blocks; /* B_SHARED: panels and blocks of k that are packed at a time */
-    int pack_block;                /* B_SHARED: each task packs its rows of A */
+    int pack_block;                     /* B_SHARED: each task packs its rows of A */
     size_t a_bytes, panel_bytes, sum_bytes, worker_bytes;
     double work;
 } plan;
@@ -66,7 +66,8 @@ GEMM_INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 GEMM_INLINE size_t round64(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 
 /* First column of panel q, and its width in vectors. */
-GEMM_INLINE int64_t panel_at(const plan *s, int64_t q, int *V) {
+GEMM_INLINE int64_t panel_at(const plan *s, int64_t q, int *V)
+{
     if (q < s->wide) {
         *V = (int)s->width;
         return q * s->width * VL;
@@ -76,7 +77,8 @@ GEMM_INLINE int64_t panel_at(const plan *s, int64_t q, int *V) {
     return first * VL;
 }
 
-static void plan_panels(plan *s, int64_t m, int64_t n) {
+static void plan_panels(plan *s, int64_t m, int64_t n)
+{
     s->width = GEMM_REGISTERS == 32 && m >= 7 && m <= 9 && n <= 1024 ? 3 : TILE_WIDTH; /* 7 to 9 rows fit one tile of width 3 */
     s->vectors = ceil_div(n, VL);
     const int64_t narrow = (s->width - s->vectors % s->width) % s->width; /* panels one narrower, so that no sliver is left */
@@ -88,7 +90,8 @@ static void plan_panels(plan *s, int64_t m, int64_t n) {
 static int bad_stride(int64_t row) { return row % 1024 == 0; } /* rows of A that share their cache sets */
 
 /* Many rows: all threads pack a group of B together, then each takes blocks of rows. */
-static void plan_shared(plan *s, const cj_gemm *g) {
+static void plan_shared(plan *s, const cj_gemm *g)
+{
     s->mode = B_SHARED;
     s->group_panels = min64(s->panels, GROUP_COLUMNS / (TILE_WIDTH * VL));
     const int64_t columns = min64(s->group_panels * TILE_WIDTH * VL, s->vectors * VL), block = s->kc * columns;
@@ -105,8 +108,9 @@ static void plan_shared(plan *s, const cj_gemm *g) {
     }
 }
 
-static plan make_plan(const cj_gemm *g, gemm_kind kind) {
-    plan s = {.kind = kind, .work = (double)g->m * (double)g->n * (double)g->k};
+static plan make_plan(const cj_gemm *g, gemm_kind kind)
+{
+    plan s = { .kind = kind, .work = (double)g->m * (double)g->n * (double)g->k };
     plan_panels(&s, g->m, g->n);
     const int half = kind != GEMM_F32, ragged = !GEMM_MASKS_ARE_FREE && g->n % VL != 0, by_rows = g->b_col == 1 || g->n == 1;
     const int awkward_a = g->a_col != 1 || bad_stride(g->a_row);
@@ -152,14 +156,15 @@ typedef struct run {
     const void *a, *b;
     void *c;
     int threads;
-    int64_t item, row0, rows; /* the rows [row0, row0 + rows) that are packed in `packed_a` */
-    float *packed_a;          /* or the group of B, when B is shared */
+    int64_t item, row0, rows;               /* the rows [row0, row0 + rows) that are packed in `packed_a` */
+    float *packed_a;                        /* or the group of B, when B is shared */
     int64_t panel0, panel1, block0, block1; /* the group */
-    char *workers;            /* scratch of worker 0; the others follow */
+    char *workers;                          /* scratch of worker 0; the others follow */
 } run;
 
 /* Item (block of k, piece of PACK_ROWS rows), so that the slice of A that a task works on is contiguous. */
-static void pack_a_pieces(void *arg, int64_t begin, int64_t end, int worker) {
+static void pack_a_pieces(void *arg, int64_t begin, int64_t end, int worker)
+{
     const run *r = arg;
     const cj_gemm *g = r->g;
     const plan *s = r->s;
@@ -167,18 +172,20 @@ static void pack_a_pieces(void *arg, int64_t begin, int64_t end, int worker) {
     (void)worker;
     for (int64_t piece = begin; piece < end; piece++) {
         const int64_t kb = piece / pieces, p0 = kb * s->kc, i = piece % pieces * PACK_ROWS;
-        pack(r->packed_a + (kb * s->super_rows + i) * s->a_ld, s->a_ld, kind_at(r->a, (r->row0 + i) * g->a_row + p0 * g->a_col, s->kind), g->a_row, g->a_col,
-             min64(PACK_ROWS, r->rows - i), min64(s->kc, g->k - p0), s->kind);
+        pack(r->packed_a + (kb * s->super_rows + i) * s->a_ld, s->a_ld, kind_at(r->a, (r->row0 + i) * g->a_row + p0 * g->a_col, s->kind),
+             g->a_row, g->a_col, min64(PACK_ROWS, r->rows - i), min64(s->kc, g->k - p0), s->kind);
     }
 }
 
-GEMM_INLINE void call_tail(const cj_gemm *g, int64_t item, int64_t i0, int64_t rows, int64_t j0, int64_t j1) {
+GEMM_INLINE void call_tail(const cj_gemm *g, int64_t item, int64_t i0, int64_t rows, int64_t j0, int64_t j1)
+{
     g->tail(g->tail_arg, item, i0, i0 + rows, j0, j1);
 }
 
 /* All row tiles of one panel; t holds everything but the rows.  mode B_COPY: the first tile writes the packed panel, from which the others read; those
  * after it fetch the next panel (t->next, if any) into L2, a column of cache lines each. */
-static void panel_rows(tile *t, int V, int64_t rows, int mode, const cj_gemm *tail, int64_t item, int64_t i, int64_t j0) {
+static void panel_rows(tile *t, int V, int64_t rows, int mode, const cj_gemm *tail, int64_t item, int64_t i, int64_t j0)
+{
     int64_t R = rows, taller = 0, ahead = 0;
     if (rows > tile_rows(V)) {
         const int64_t count = ceil_div(rows, tile_rows(V));
@@ -200,7 +207,8 @@ static void panel_rows(tile *t, int V, int64_t rows, int mode, const cj_gemm *ta
 }
 
 /* Rounds the f32 sums of a block to 16 bits, after adding C, bias and the activation. */
-static void finish_half(const run *r, const float *sum, int64_t ld, int64_t i0, int64_t rows, int64_t j0, int64_t columns) {
+static void finish_half(const run *r, const float *sum, int64_t ld, int64_t i0, int64_t rows, int64_t j0, int64_t columns)
+{
     const cj_gemm *g = r->g;
     const gemm_kind kind = r->s->kind;
     for (int64_t i = i0; i < i0 + rows; i++, sum += ld) {
@@ -216,7 +224,8 @@ static void finish_half(const run *r, const float *sum, int64_t ld, int64_t i0, 
     if (g->tail) call_tail(g, r->item, i0, rows, j0, j0 + columns);
 }
 
-static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int64_t panel1, int worker) {
+static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int64_t panel1, int worker)
+{
     const cj_gemm *g = r->g;
     const plan *s = r->s;
     const int half = s->kind != GEMM_F32;
@@ -232,7 +241,7 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
         for (int64_t q = panel0; q < panel1; q++) {
             int V;
             const int64_t j0 = panel_at(s, q, &V), columns = min64((int64_t)V * VL, g->n - j0);
-            tile t = {.k = kc, .last = (int)(columns - (V - 1) * VL), .add = !first || (g->accumulate && !half)};
+            tile t = { .k = kc, .last = (int)(columns - (V - 1) * VL), .add = !first || (g->accumulate && !half) };
             if (s->a_ld) {
                 t.a = r->packed_a + (kb * s->super_rows + i0 - r->row0) * s->a_ld;
                 t.a_row = s->a_ld, t.a_col = 1;
@@ -243,7 +252,12 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
             const void *b = kind_at(r->b, p0 * g->b_row + j0 * g->b_col, s->kind);
             t.b = b, t.b_row = g->b_row, t.copy = panel;
             if (s->mode == B_COPIED_BY_TILE) {
-                const int64_t q1 = q + 1 < panel1 ? q + 1 : final ? panel1 + ahead_panels : panel0, p1 = q + 1 < panel1 ? p0 : final ? 0 : p0 + s->kc;
+                const int64_t q1 = q + 1 < panel1 ? q + 1
+                                   : final        ? panel1 + ahead_panels
+                                                  : panel0,
+                              p1 = q + 1 < panel1 ? p0
+                                   : final        ? 0
+                                                  : p0 + s->kc;
                 if (q1 < s->panels) {
                     int V1;
                     t.next = (const float *)r->b + p1 * g->b_row + panel_at(s, q1, &V1), t.next_row = g->b_row;
@@ -269,7 +283,8 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
     }
 }
 
-static void run_tasks(void *arg, int64_t begin, int64_t end, int worker) {
+static void run_tasks(void *arg, int64_t begin, int64_t end, int worker)
+{
     const run *r = arg;
     const plan *s = r->s;
     const int64_t slabs = ceil_div(s->panels, s->slab);
@@ -282,7 +297,8 @@ static void run_tasks(void *arg, int64_t begin, int64_t end, int worker) {
 /* ---- B packed by all threads ---- */
 
 /* The packed panel of block kb that starts at column j0. */
-GEMM_INLINE float *shared_panel(const run *r, int64_t kb, int64_t j0) {
+GEMM_INLINE float *shared_panel(const run *r, int64_t kb, int64_t j0)
+{
     const plan *s = r->s;
     int V;
     const int64_t first = panel_at(s, r->panel0, &V);
@@ -290,18 +306,20 @@ GEMM_INLINE float *shared_panel(const run *r, int64_t kb, int64_t j0) {
     return r->packed_a + ((kb - r->block0) * columns + j0 - first) * s->kc;
 }
 
-static void pack_shared(const run *r, int64_t kb, int64_t q, int64_t p, int64_t rows) {
+static void pack_shared(const run *r, int64_t kb, int64_t q, int64_t p, int64_t rows)
+{
     const cj_gemm *g = r->g;
     int V;
     const int64_t j0 = panel_at(r->s, q, &V), p0 = kb * r->s->kc + p;
-    pack_panel(shared_panel(r, kb, j0) + p * V * VL, (int64_t)V * VL, kind_at(r->b, p0 * g->b_row + j0 * g->b_col, r->s->kind), g->b_row, g->b_col, rows,
-               min64((int64_t)V * VL, g->n - j0), r->s->kind);
+    pack_panel(shared_panel(r, kb, j0) + p * V * VL, (int64_t)V * VL, kind_at(r->b, p0 * g->b_row + j0 * g->b_col, r->s->kind), g->b_row,
+               g->b_col, rows, min64((int64_t)V * VL, g->n - j0), r->s->kind);
 }
 
 /* Row-major B in strips of PACK_ROWS rows, so that it is read along its rows; transposed B by panels. */
 static int64_t shared_strips(const run *r) { return r->g->b_col == 1 ? ceil_div(r->s->kc, PACK_ROWS) : r->panel1 - r->panel0; }
 
-static void pack_b_strips(void *arg, int64_t begin, int64_t end, int worker) {
+static void pack_b_strips(void *arg, int64_t begin, int64_t end, int worker)
+{
     const run *r = arg;
     const int64_t strips = shared_strips(r);
     (void)worker;
@@ -315,7 +333,8 @@ static void pack_b_strips(void *arg, int64_t begin, int64_t end, int worker) {
     }
 }
 
-static void run_shared_task(const run *r, int64_t i0, int64_t rows, int worker) {
+static void run_shared_task(const run *r, int64_t i0, int64_t rows, int worker)
+{
     const cj_gemm *g = r->g;
     const plan *s = r->s;
     for (int64_t kb = r->block0; kb < r->block1; kb++) {
@@ -330,9 +349,16 @@ static void run_shared_task(const run *r, int64_t i0, int64_t rows, int worker) 
         for (int64_t q = r->panel0; q < r->panel1; q++) {
             int V;
             const int64_t j0 = panel_at(s, q, &V), columns = min64((int64_t)V * VL, g->n - j0);
-            tile t = {.k = kc, .a = a, .a_row = s->pack_block ? s->a_ld : g->a_row, .a_col = s->pack_block ? 1 : g->a_col,
-                      .b = shared_panel(r, kb, j0), .b_row = (int64_t)V * VL, .c = (float *)r->c + i0 * g->c_row + j0, .c_row = g->c_row,
-                      .last = (int)(columns - (V - 1) * VL), .add = kb > 0 || g->accumulate};
+            tile t = { .k = kc,
+                       .a = a,
+                       .a_row = s->pack_block ? s->a_ld : g->a_row,
+                       .a_col = s->pack_block ? 1 : g->a_col,
+                       .b = shared_panel(r, kb, j0),
+                       .b_row = (int64_t)V * VL,
+                       .c = (float *)r->c + i0 * g->c_row + j0,
+                       .c_row = g->c_row,
+                       .last = (int)(columns - (V - 1) * VL),
+                       .add = kb > 0 || g->accumulate };
             if (q + 1 < r->panel1) t.next = t.b + s->kc * V * VL, t.next_row = t.b_row;
             if (final) {
                 t.bias = g->bias ? (const float *)g->bias + j0 : NULL;
@@ -343,7 +369,8 @@ static void run_shared_task(const run *r, int64_t i0, int64_t rows, int worker) 
     }
 }
 
-static void run_shared_tasks(void *arg, int64_t begin, int64_t end, int worker) {
+static void run_shared_tasks(void *arg, int64_t begin, int64_t end, int worker)
+{
     const run *r = arg;
     for (int64_t task = begin; task < end; task++) {
         const int64_t i = task * r->s->block_rows;
@@ -351,7 +378,8 @@ static void run_shared_tasks(void *arg, int64_t begin, int64_t end, int worker) 
     }
 }
 
-static void run_shared(cj_pool *pool, run *r) {
+static void run_shared(cj_pool *pool, run *r)
+{
     const plan *s = r->s;
     for (r->panel0 = 0; r->panel0 < s->panels; r->panel0 = r->panel1) {
         r->panel1 = min64(r->panel0 + s->group_panels, s->panels);
@@ -364,8 +392,9 @@ static void run_shared(cj_pool *pool, run *r) {
 }
 
 /* One item of the batch: for each super block of rows, pack A, then the tasks. */
-static void run_item(cj_pool *pool, const cj_gemm *g, const plan *s, int64_t item, char *workspace) {
-    run r = {.g = g, .s = s, .item = item, .packed_a = (float *)(void *)workspace, .workers = workspace + s->a_bytes};
+static void run_item(cj_pool *pool, const cj_gemm *g, const plan *s, int64_t item, char *workspace)
+{
+    run r = { .g = g, .s = s, .item = item, .packed_a = (float *)(void *)workspace, .workers = workspace + s->a_bytes };
     r.a = kind_at(g->a, item * g->a_batch, s->kind);
     r.b = kind_at(g->b, item * g->b_batch, s->kind);
     r.c = (char *)g->c + item * g->c_batch * (int64_t)kind_size(s->kind);
@@ -388,14 +417,17 @@ typedef struct batch_run {
     char *workspace;
 } batch_run;
 
-static void run_items(void *arg, int64_t begin, int64_t end, int worker) {
+static void run_items(void *arg, int64_t begin, int64_t end, int worker)
+{
     const batch_run *r = arg;
-    for (int64_t item = begin; item < end; item++) run_item(NULL, r->g, r->s, item, r->workspace + (size_t)worker * (r->s->a_bytes + r->s->worker_bytes));
+    for (int64_t item = begin; item < end; item++)
+        run_item(NULL, r->g, r->s, item, r->workspace + (size_t)worker * (r->s->a_bytes + r->s->worker_bytes));
 }
 
 static int items_are_small(const cj_gemm *g, const plan *s) { return g->batch > 1 && s->work < ITEM_WORK; }
 
-static size_t workspace_size(const cj_gemm *g, int threads, gemm_kind kind) {
+static size_t workspace_size(const cj_gemm *g, int threads, gemm_kind kind)
+{
     if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return 0;
     const plan s = make_plan(g, kind);
     if (threads < 1) threads = 1;
@@ -403,11 +435,12 @@ static size_t workspace_size(const cj_gemm *g, int threads, gemm_kind kind) {
     return s.a_bytes + s.worker_bytes * (size_t)threads;
 }
 
-static void gemm_planned(cj_pool *pool, const cj_gemm *g, void *workspace, gemm_kind kind) {
+static void gemm_planned(cj_pool *pool, const cj_gemm *g, void *workspace, gemm_kind kind)
+{
     if (g->m <= 0 || g->n <= 0) return;
     const plan s = make_plan(g, kind);
     if (items_are_small(g, &s)) {
-        batch_run r = {g, &s, workspace};
+        batch_run r = { g, &s, workspace };
         const double chunk = s.work > 0 ? PARALLEL_WORK / 2 / s.work : 64;
         int64_t grain = chunk < 1 ? 1 : chunk > 64 ? 64 : (int64_t)chunk;
         cj__parallel_for(pool, g->batch, grain, run_items, &r);
@@ -420,7 +453,8 @@ static void gemm_planned(cj_pool *pool, const cj_gemm *g, void *workspace, gemm_
 
 typedef enum thin_form { THIN_NO, THIN_DOTS, THIN_SWEEP, THIN_COLUMN_DOTS, THIN_COLUMN_SWEEP } thin_form;
 
-static thin_form thin_form_of(const cj_gemm *g) {
+static thin_form thin_form_of(const cj_gemm *g)
+{
     if (g->n == 1 && g->m > 1) {
         if (g->a_col == 1 && g->b_row == 1) return THIN_COLUMN_DOTS;
         return g->a_row == 1 && g->c_row == 1 && g->m >= 32 ? THIN_COLUMN_SWEEP : THIN_NO;
@@ -436,7 +470,8 @@ typedef struct thin_run {
     int64_t item;
 } thin_run;
 
-static void run_thin_columns(void *arg, int64_t begin, int64_t end, int worker) {
+static void run_thin_columns(void *arg, int64_t begin, int64_t end, int worker)
+{
     const thin_run *r = arg;
     const cj_gemm *g = r->g;
     (void)worker;
@@ -447,7 +482,8 @@ static void run_thin_columns(void *arg, int64_t begin, int64_t end, int worker) 
     else call_tail(g, r->item, 0, g->m, begin, end);
 }
 
-static void start_item(thin_run *r, int64_t item) {
+static void start_item(thin_run *r, int64_t item)
+{
     const cj_gemm *g = r->g;
     const int column = r->form == THIN_COLUMN_DOTS || r->form == THIN_COLUMN_SWEEP;
     const float *a = (const float *)g->a + item * g->a_batch, *b = (const float *)g->b + item * g->b_batch;
@@ -456,7 +492,8 @@ static void start_item(thin_run *r, int64_t item) {
     r->t.y = (float *)g->c + item * g->c_batch;
 }
 
-static void run_thin_items(void *arg, int64_t begin, int64_t end, int worker) {
+static void run_thin_items(void *arg, int64_t begin, int64_t end, int worker)
+{
     thin_run r = *(const thin_run *)arg;
     for (int64_t item = begin; item < end; item++) {
         start_item(&r, item);
@@ -464,12 +501,21 @@ static void run_thin_items(void *arg, int64_t begin, int64_t end, int worker) {
     }
 }
 
-static void gemm_thin(cj_pool *pool, const cj_gemm *g, thin_form form) {
+static void gemm_thin(cj_pool *pool, const cj_gemm *g, thin_form form)
+{
     const int column = form == THIN_COLUMN_DOTS || form == THIN_COLUMN_SWEEP;
-    thin_run r = {.form = form, .g = g};
-    r.t = (thin){.rows = column ? 1 : g->m, .columns = column ? g->m : g->n, .k = g->k, .bias = g->bias, .bias_col = !column, .add = g->accumulate,
-                 .relu = g->act == CJ_GEMM_RELU, .x_row = column ? 0 : g->a_row, .x_col = column ? g->b_row : g->a_col, .y_row = column ? 0 : g->c_row,
-                 .y_col = column ? g->c_row : 1};
+    thin_run r = { .form = form, .g = g };
+    r.t = (thin){ .rows = column ? 1 : g->m,
+                  .columns = column ? g->m : g->n,
+                  .k = g->k,
+                  .bias = g->bias,
+                  .bias_col = !column,
+                  .add = g->accumulate,
+                  .relu = g->act == CJ_GEMM_RELU,
+                  .x_row = column ? 0 : g->a_row,
+                  .x_col = column ? g->b_row : g->a_col,
+                  .y_row = column ? 0 : g->c_row,
+                  .y_col = column ? g->c_row : 1 };
     r.t.w_row = form == THIN_DOTS ? g->b_col : form == THIN_SWEEP ? g->b_row : form == THIN_COLUMN_DOTS ? g->a_row : g->a_col;
     const double work = (double)g->m * (double)g->n * (double)g->k;
     if (work < PARALLEL_THIN) {
@@ -488,18 +534,31 @@ static void gemm_thin(cj_pool *pool, const cj_gemm *g, thin_form form) {
 /* ---- few columns of a transposed A ---- */
 
 /* C = A B with A transposed and n below a vector: computed as C' = B' A', whose vectors run along m, and turned back element by element. */
-static int is_flipped(const cj_gemm *g) {
+static int is_flipped(const cj_gemm *g)
+{
     return g->a_row == 1 && g->a_col != 1 && g->n > 1 && g->n <= 16 && g->m >= 64 && g->batch == 1 && g->k > 0;
 }
 
-static cj_gemm flipped(const cj_gemm *g, float *c) {
-    return (cj_gemm){.m = g->n, .n = g->m, .k = g->k, .batch = 1, .a = g->b, .b = g->a, .c = c, .a_row = g->b_col, .a_col = g->b_row, .b_row = g->a_col,
-                     .b_col = 1, .c_row = g->m};
+static cj_gemm flipped(const cj_gemm *g, float *c)
+{
+    return (cj_gemm){ .m = g->n,
+                      .n = g->m,
+                      .k = g->k,
+                      .batch = 1,
+                      .a = g->b,
+                      .b = g->a,
+                      .c = c,
+                      .a_row = g->b_col,
+                      .a_col = g->b_row,
+                      .b_row = g->a_col,
+                      .b_col = 1,
+                      .c_row = g->m };
 }
 
 static size_t flipped_bytes(const cj_gemm *g) { return round64((size_t)(g->m * g->n) * sizeof(float)); }
 
-static void gemm_flipped(cj_pool *pool, const cj_gemm *g, void *workspace) {
+static void gemm_flipped(cj_pool *pool, const cj_gemm *g, void *workspace)
+{
     float *turned = workspace;
     const cj_gemm f = flipped(g, turned);
     gemm_planned(pool, &f, (char *)workspace + flipped_bytes(g), GEMM_F32);
@@ -519,21 +578,32 @@ static void gemm_flipped(cj_pool *pool, const cj_gemm *g, void *workspace) {
 /* ---- small ---- */
 
 /* Products of a few thousand multiply-adds: no plan, no packing, B by rows. */
-static void gemm_small(const cj_gemm *g) {
+static void gemm_small(const cj_gemm *g)
+{
     int64_t left = ceil_div(g->n, VL), j0 = 0;
     while (left > 0) {
         const int V = tile_panel(left);
         const int64_t columns = min64((int64_t)V * VL, g->n - j0);
-        tile t = {.k = g->k, .a = g->a, .a_row = g->a_row, .a_col = g->a_col, .b = (const float *)g->b + j0, .b_row = g->b_row,
-                  .c = (float *)g->c + j0, .c_row = g->c_row, .bias = g->bias ? (const float *)g->bias + j0 : NULL,
-                  .last = (int)(columns - (V - 1) * VL), .add = g->accumulate, .relu = g->act == CJ_GEMM_RELU};
+        tile t = { .k = g->k,
+                   .a = g->a,
+                   .a_row = g->a_row,
+                   .a_col = g->a_col,
+                   .b = (const float *)g->b + j0,
+                   .b_row = g->b_row,
+                   .c = (float *)g->c + j0,
+                   .c_row = g->c_row,
+                   .bias = g->bias ? (const float *)g->bias + j0 : NULL,
+                   .last = (int)(columns - (V - 1) * VL),
+                   .add = g->accumulate,
+                   .relu = g->act == CJ_GEMM_RELU };
         panel_rows(&t, V, g->m, B_PLAIN, g->tail ? g : NULL, 0, 0, j0);
         left -= V;
         j0 += V * VL;
     }
 }
 
-static int is_small(const cj_gemm *g) {
+static int is_small(const cj_gemm *g)
+{
     return g->batch == 1 && g->m <= TINY && g->n <= TINY && g->k <= KC_LEAST_ROWS && (g->b_col == 1 || g->n == 1) &&
            (GEMM_MASKS_ARE_FREE || g->n % VL == 0) && g->k * g->n <= L1_FLOATS && g->m * g->n * g->k <= TINY;
 }
@@ -542,7 +612,8 @@ static int is_tiny(const cj_gemm *g) { return GEMM_MASKS_ARE_FREE && g->n <= VL 
 
 #if GEMM_MASKS_ARE_FREE
 /* R rows of a C that is at most one vector wide. */
-GEMM_INLINE void tiny_rows(const cj_gemm *g, const float *b, int64_t b_row, vmask columns, int64_t i, const int R) {
+GEMM_INLINE void tiny_rows(const cj_gemm *g, const float *b, int64_t b_row, vmask columns, int64_t i, const int R)
+{
     const float *a = (const float *)g->a + i * g->a_row;
     const int64_t a_row = g->a_row, a_col = g->a_col;
     vf acc[8];
@@ -553,7 +624,8 @@ GEMM_INLINE void tiny_rows(const cj_gemm *g, const float *b, int64_t b_row, vmas
     }
     float *c = (float *)g->c + i * g->c_row;
     const vf bias = g->bias ? vload_first(g->bias, columns) : vzero();
-    UNROLL for (int r = 0; r < R; r++, c += g->c_row) {
+    UNROLL for (int r = 0; r < R; r++, c += g->c_row)
+    {
         vf y = acc[r];
         if (g->accumulate) y = vadd(vload_first(c, columns), y);
         if (g->bias) y = vadd(y, bias);
@@ -563,7 +635,8 @@ GEMM_INLINE void tiny_rows(const cj_gemm *g, const float *b, int64_t b_row, vmas
 }
 
 /* At most one vector of columns and a few hundred products: everything in one function, because a call through a table costs as much as the sums. */
-static void gemm_tiny(const cj_gemm *g) {
+static void gemm_tiny(const cj_gemm *g)
+{
     float turned[VL * 32];
     const float *b = g->b;
     int64_t b_row = g->b_row;
@@ -583,7 +656,8 @@ static void gemm_tiny(const cj_gemm *g) {
 static void gemm_tiny(const cj_gemm *g) { (void)g; }
 #endif
 
-void CJ_K(cj__gemm_f32)(cj_pool *pool, const cj_gemm *g, void *workspace) {
+void CJ_K(cj__gemm_f32)(cj_pool *pool, const cj_gemm *g, void *workspace)
+{
     if (g->m <= 0 || g->n <= 0) return;
     if (is_tiny(g)) {
         gemm_tiny(g);
@@ -596,7 +670,8 @@ void CJ_K(cj__gemm_f32)(cj_pool *pool, const cj_gemm *g, void *workspace) {
     else gemm_planned(pool, g, workspace, GEMM_F32);
 }
 
-size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads) {
+size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads)
+{
     if (is_tiny(g) || thin_form_of(g) != THIN_NO || is_small(g)) return 0;
     if (!is_flipped(g)) return workspace_size(g, threads, GEMM_F32);
     const cj_gemm f = flipped(g, NULL);

@@ -24,8 +24,8 @@ typedef struct cj_gemm {
     int64_t a_row, a_col, a_batch; /* strides in elements; a_batch or b_batch may be 0 (broadcast) */
     int64_t b_row, b_col, b_batch;
     int64_t c_row, c_batch;
-    int accumulate;    /* C += A·B; bias, act and tail are applied to the sum */
-    const void *bias;  /* n values added to every row, or NULL; dtype of C */
+    int accumulate;   /* C += A·B; bias, act and tail are applied to the sum */
+    const void *bias; /* n values added to every row, or NULL; dtype of C */
     cj_gemm_act act;
     cj_gemm_tail tail; /* after bias and act; or NULL */
     void *tail_arg;

@@ -11,7 +11,8 @@ typedef struct rows_of {
     const cj_gemm *g;
 } rows_of;
 
-static void finish_piece(const cj_gemm *g, const double *sum, int64_t item, int64_t i, int64_t j0, int64_t j1) {
+static void finish_piece(const cj_gemm *g, const double *sum, int64_t item, int64_t i, int64_t j0, int64_t j1)
+{
     double *c = (double *)g->c + item * g->c_batch + i * g->c_row;
     const double *bias = g->bias;
     for (int64_t j = j0; j < j1; j++) {
@@ -23,7 +24,8 @@ static void finish_piece(const cj_gemm *g, const double *sum, int64_t item, int6
     if (g->tail) g->tail(g->tail_arg, item, i, i + 1, j0, j1);
 }
 
-static void f64_rows(void *arg, int64_t begin, int64_t end, int worker) {
+static void f64_rows(void *arg, int64_t begin, int64_t end, int worker)
+{
     const cj_gemm *g = ((const rows_of *)arg)->g;
     (void)worker;
     for (int64_t row = begin; row < end; row++) {
@@ -32,7 +34,7 @@ static void f64_rows(void *arg, int64_t begin, int64_t end, int worker) {
         const double *b0 = (const double *)g->b + item * g->b_batch;
         for (int64_t j0 = 0; j0 < g->n; j0 += COLUMNS) {
             const int64_t columns = g->n - j0 < COLUMNS ? g->n - j0 : COLUMNS;
-            double sum[COLUMNS] = {0};
+            double sum[COLUMNS] = { 0 };
             for (int64_t p = 0; p < g->k; p++) {
                 const double x = a[p * g->a_col];
                 const double *b = b0 + p * g->b_row + j0 * g->b_col;
@@ -47,16 +49,18 @@ static void f64_rows(void *arg, int64_t begin, int64_t end, int worker) {
     }
 }
 
-void CJ_K(cj__gemm_f64)(cj_pool *pool, const cj_gemm *g, void *workspace) {
+void CJ_K(cj__gemm_f64)(cj_pool *pool, const cj_gemm *g, void *workspace)
+{
     (void)workspace;
     if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
-    rows_of r = {g};
+    rows_of r = { g };
     const int64_t per_row = g->n * (g->k + 1);
     const int64_t grain = per_row >= 100000 ? 1 : 100000 / per_row + 1;
     cj__parallel_for(pool, g->batch * g->m, grain, f64_rows, &r);
 }
 
-size_t CJ_K(cj__gemm_workspace_f64)(const cj_gemm *g, int threads) {
+size_t CJ_K(cj__gemm_workspace_f64)(const cj_gemm *g, int threads)
+{
     (void)g;
     (void)threads;
     return 0;

@@ -16,18 +16,21 @@ typedef enum gemm_kind { GEMM_F32, GEMM_BF16, GEMM_F16 } gemm_kind;
 GEMM_INLINE size_t kind_size(gemm_kind kind) { return kind == GEMM_F32 ? 4 : 2; }
 GEMM_INLINE const void *kind_at(const void *base, int64_t i, gemm_kind kind) { return (const char *)base + i * (int64_t)kind_size(kind); }
 
-GEMM_INLINE float load1(const void *src, int64_t i, gemm_kind kind) {
+GEMM_INLINE float load1(const void *src, int64_t i, gemm_kind kind)
+{
     if (kind == GEMM_F32) return ((const float *)src)[i];
     return kind == GEMM_BF16 ? bf16_to_f32(((const uint16_t *)src)[i]) : f16_to_f32(((const uint16_t *)src)[i]);
 }
 
-GEMM_INLINE vf load_vf(const void *src, int64_t i, gemm_kind kind) {
+GEMM_INLINE vf load_vf(const void *src, int64_t i, gemm_kind kind)
+{
     if (kind == GEMM_F32) return vload((const float *)src + i);
     return kind == GEMM_BF16 ? vload_bf16((const uint16_t *)src + i) : vload_f16((const uint16_t *)src + i);
 }
 
 /* Perfect shuffles: log2(VL) rounds of zipping row i with row i + VL/2 transpose the block. */
-GEMM_INLINE void transpose_block(vf x[VL]) {
+GEMM_INLINE void transpose_block(vf x[VL])
+{
 #pragma GCC unroll 4
     for (int round = 1; round < VL; round *= 2) {
         vf y[VL];
@@ -41,13 +44,15 @@ GEMM_INLINE void transpose_block(vf x[VL]) {
     }
 }
 
-GEMM_INLINE void pack_elements(float *dst, int64_t ld, const void *src, int64_t row, int64_t col, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
-                               gemm_kind kind) {
+GEMM_INLINE void pack_elements(float *dst, int64_t ld, const void *src, int64_t row, int64_t col, int64_t i0, int64_t i1, int64_t j0,
+                               int64_t j1, gemm_kind kind)
+{
     for (int64_t i = i0; i < i1; i++)
         for (int64_t j = j0; j < j1; j++) dst[i * ld + j] = load1(src, i * row + j * col, kind);
 }
 
-GEMM_INLINE void pack_kind(float *dst, int64_t ld, const void *src, int64_t row, int64_t col, int64_t rows, int64_t columns, gemm_kind kind) {
+GEMM_INLINE void pack_kind(float *dst, int64_t ld, const void *src, int64_t row, int64_t col, int64_t rows, int64_t columns, gemm_kind kind)
+{
     const int64_t whole_columns = columns - columns % VL, whole_rows = rows - rows % VL;
     if (col == 1) {
         for (int64_t i = 0; i < rows; i++) {
@@ -74,14 +79,16 @@ GEMM_INLINE void pack_kind(float *dst, int64_t ld, const void *src, int64_t row,
     }
 }
 
-static void pack(float *dst, int64_t ld, const void *src, int64_t row, int64_t col, int64_t rows, int64_t columns, gemm_kind kind) {
+static void pack(float *dst, int64_t ld, const void *src, int64_t row, int64_t col, int64_t rows, int64_t columns, gemm_kind kind)
+{
     if (kind == GEMM_F32) pack_kind(dst, ld, src, row, col, rows, columns, GEMM_F32);
     else if (kind == GEMM_BF16) pack_kind(dst, ld, src, row, col, rows, columns, GEMM_BF16);
     else pack_kind(dst, ld, src, row, col, rows, columns, GEMM_F16);
 }
 
 /* A panel of B: k rows of `width` floats, of which `columns` exist; the rest is zero, so that the lanes beyond C compute nothing odd. */
-static void pack_panel(float *dst, int64_t width, const void *b, int64_t b_row, int64_t b_col, int64_t k, int64_t columns, gemm_kind kind) {
+static void pack_panel(float *dst, int64_t width, const void *b, int64_t b_row, int64_t b_col, int64_t k, int64_t columns, gemm_kind kind)
+{
     pack(dst, width, b, b_row, b_col, k, columns, kind);
     if (columns == width) return;
     for (int64_t p = 0; p < k; p++)

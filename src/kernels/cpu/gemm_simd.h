@@ -32,10 +32,12 @@ GEMM_INLINE vf vload_first(const float *p, vmask m) { return _mm512_maskz_loadu_
 GEMM_INLINE void vstore_first(float *p, vf x, vmask m) { _mm512_mask_storeu_ps(p, m, x); }
 
 /* vzip_low(a, b) = a0 b0 a1 b1 ... from the lower halves, vzip_high from the upper ones. */
-GEMM_INLINE vf vzip_low(vf a, vf b) {
+GEMM_INLINE vf vzip_low(vf a, vf b)
+{
     return _mm512_permutex2var_ps(a, _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), b);
 }
-GEMM_INLINE vf vzip_high(vf a, vf b) {
+GEMM_INLINE vf vzip_high(vf a, vf b)
+{
     return _mm512_permutex2var_ps(a, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), b);
 }
 
@@ -55,9 +57,7 @@ GEMM_INLINE void vstore(float *p, vf x) { _mm256_storeu_ps(p, x); }
 GEMM_INLINE vf vadd(vf a, vf b) { return _mm256_add_ps(a, b); }
 GEMM_INLINE vf vfma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 GEMM_INLINE vf vrelu(vf x) { return _mm256_max_ps(_mm256_setzero_ps(), x); }
-GEMM_INLINE vmask vfirst(int lanes) {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
+GEMM_INLINE vmask vfirst(int lanes) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
 GEMM_INLINE vf vload_first(const float *p, vmask m) { return _mm256_maskload_ps(p, m); }
 GEMM_INLINE void vstore_first(float *p, vf x, vmask m) { _mm256_maskstore_ps(p, m, x); }
 GEMM_INLINE vf vzip_low(vf a, vf b) { return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x20); }
@@ -91,9 +91,10 @@ typedef int vmask;
 #define GEMM_REGISTERS 16
 #define GEMM_MASKS_ARE_FREE 0
 
-GEMM_INLINE vf vset1(float x) { return (vf){x, x, x, x}; }
+GEMM_INLINE vf vset1(float x) { return (vf){ x, x, x, x }; }
 GEMM_INLINE vf vzero(void) { return vset1(0); }
-GEMM_INLINE vf vload(const float *p) {
+GEMM_INLINE vf vload(const float *p)
+{
     vf x;
     memcpy(&x, p, sizeof x);
     return x;
@@ -102,34 +103,38 @@ GEMM_INLINE void vstore(float *p, vf x) { memcpy(p, &x, sizeof x); }
 GEMM_INLINE vf vadd(vf a, vf b) { return a + b; }
 GEMM_INLINE vf vfma(vf a, vf b, vf c) { return a * b + c; }
 GEMM_INLINE vf vrelu(vf x) { return (vf)((vf_bits)x & ~(x < vzero())); }
-GEMM_INLINE vf vzip_low(vf a, vf b) { return (vf){a[0], b[0], a[1], b[1]}; }
-GEMM_INLINE vf vzip_high(vf a, vf b) { return (vf){a[2], b[2], a[3], b[3]}; }
+GEMM_INLINE vf vzip_low(vf a, vf b) { return (vf){ a[0], b[0], a[1], b[1] }; }
+GEMM_INLINE vf vzip_high(vf a, vf b) { return (vf){ a[2], b[2], a[3], b[3] }; }
 
 #endif
 
 #if VL == 4 /* no masks: the tiles leave the ragged edge to scalar code, so only the number of lanes is kept */
 GEMM_INLINE vmask vfirst(int lanes) { return lanes; }
-GEMM_INLINE vf vload_first(const float *p, vmask lanes) {
+GEMM_INLINE vf vload_first(const float *p, vmask lanes)
+{
     (void)lanes;
     return vload(p);
 }
-GEMM_INLINE void vstore_first(float *p, vf x, vmask lanes) {
+GEMM_INLINE void vstore_first(float *p, vf x, vmask lanes)
+{
     (void)lanes;
     vstore(p, x);
 }
 #endif
 
 /* The first lanes (1..VL) of a vector in memory; the others are zero. */
-GEMM_INLINE vf vload_some(const float *p, int lanes) {
+GEMM_INLINE vf vload_some(const float *p, int lanes)
+{
 #if VL == 4
-    const float x[4] = {p[0], lanes > 1 ? p[1] : 0, lanes > 2 ? p[2] : 0, lanes > 3 ? p[3] : 0};
+    const float x[4] = { p[0], lanes > 1 ? p[1] : 0, lanes > 2 ? p[2] : 0, lanes > 3 ? p[3] : 0 };
     return vload(x);
 #else
     return vload_first(p, vfirst(lanes));
 #endif
 }
 
-GEMM_INLINE void vstore_some(float *p, vf x, int lanes) {
+GEMM_INLINE void vstore_some(float *p, vf x, int lanes)
+{
 #if VL == 4
     float y[4];
     vstore(y, x);

@@ -16,17 +16,18 @@
 typedef struct thin {
     int64_t rows, columns, k; /* of y, and the length of the sums */
     const float *x;
-    int64_t x_row, x_col;     /* dots: x_col = 1 */
+    int64_t x_row, x_col; /* dots: x_col = 1 */
     const float *w;
-    int64_t w_row;            /* dots: from one column of y to the next; sweep: from p to p+1; the other stride is 1 */
+    int64_t w_row; /* dots: from one column of y to the next; sweep: from p to p+1; the other stride is 1 */
     float *y;
-    int64_t y_row, y_col;     /* sweep: y_col = 1 */
+    int64_t y_row, y_col; /* sweep: y_col = 1 */
     const float *bias;
     int64_t bias_col;
     int add, relu;
 } thin;
 
-GEMM_INLINE float thin_finish(const thin *t, float sum, int64_t i, int64_t j) {
+GEMM_INLINE float thin_finish(const thin *t, float sum, int64_t i, int64_t j)
+{
     float *y = t->y + i * t->y_row + j * t->y_col;
     if (t->add) sum = *y + sum;
     if (t->bias) sum += t->bias[j * t->bias_col];
@@ -35,7 +36,8 @@ GEMM_INLINE float thin_finish(const thin *t, float sum, int64_t i, int64_t j) {
 }
 
 /* Lane l of the result is the sum of the lanes of x[l]. */
-GEMM_INLINE vf fold(vf x[VL]) {
+GEMM_INLINE vf fold(vf x[VL])
+{
 #pragma GCC unroll 4
     for (int half = VL / 2; half > 0; half /= 2) {
 #pragma GCC unroll 8
@@ -45,7 +47,8 @@ GEMM_INLINE vf fold(vf x[VL]) {
 }
 
 /* R rows of x by VL/R rows of w; sums of k products each.  R is a constant at every call. */
-GEMM_INLINE void dots_block(const thin *t, const int R, int64_t i0, int64_t j0) {
+GEMM_INLINE void dots_block(const thin *t, const int R, int64_t i0, int64_t j0)
+{
     const int S = VL / R;
     const float *x = t->x + i0 * t->x_row, *w = t->w + j0 * t->w_row;
     int64_t x_row = t->x_row, w_row = t->w_row;
@@ -83,7 +86,8 @@ GEMM_INLINE void dots_block(const thin *t, const int R, int64_t i0, int64_t j0) 
 }
 
 /* One element, for the columns left over: the same order of summation as a block, so that it does not matter which one computes it. */
-static void dots_one(const thin *t, int64_t i, int64_t j) {
+static void dots_one(const thin *t, int64_t i, int64_t j)
+{
     const float *x = t->x + i * t->x_row, *w = t->w + j * t->w_row;
     const int64_t whole = t->k - t->k % VL;
     vf acc = vzero();
@@ -101,7 +105,8 @@ static __attribute__((noinline)) void dots_2(const thin *t, int64_t i, int64_t j
 static __attribute__((noinline)) void dots_4(const thin *t, int64_t i, int64_t j) { dots_block(t, 4, i, j); }
 
 /* Columns [j0, j1) of y.  Four rows at a time where there are so many; the rows of w stay in L1 from one group of rows to the next. */
-static void dots(const thin *t, int64_t j0, int64_t j1) {
+static void dots(const thin *t, int64_t j0, int64_t j1)
+{
     const int64_t group = t->rows >= 4 ? VL / 4 : t->rows >= 2 ? VL / 2 : VL;
     int64_t j = j0;
     for (; j + group <= j1; j += group) {
@@ -119,7 +124,8 @@ static void dots(const thin *t, int64_t j0, int64_t j1) {
 }
 
 /* y[j0..j1) += x[p..p+P) w[p..p+P, j0..j1), or = when first. */
-GEMM_INLINE void sweep_rows(const thin *t, const int P, int64_t p, int64_t j0, int64_t j1, int first) {
+GEMM_INLINE void sweep_rows(const thin *t, const int P, int64_t p, int64_t j0, int64_t j1, int first)
+{
     const float *w = t->w + p * t->w_row;
     float *y = t->y;
     int64_t w_row = t->w_row;
@@ -143,7 +149,8 @@ GEMM_INLINE void sweep_rows(const thin *t, const int P, int64_t p, int64_t j0, i
 }
 
 /* Columns [j0, j1) of y. */
-static void sweep(const thin *t, int64_t j0, int64_t j1) {
+static void sweep(const thin *t, int64_t j0, int64_t j1)
+{
     int64_t p = 0;
     int first = !t->add;
     for (; p + 8 <= t->k; p += 8, first = 0) sweep_rows(t, 8, p, j0, j1, first);

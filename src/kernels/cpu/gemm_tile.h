@@ -40,8 +40,8 @@ typedef struct tile {
     float *copy;       /* the copying tile writes the rows of B that it reads here, as a packed panel */
     const float *next; /* the prefetching tile brings one line of each of k rows of B, next_row apart, into L2 meanwhile */
     int64_t next_row;
-    int last;          /* lanes of the last vector that exist in C: 1..VL */
-    int add, relu;     /* C += instead of C =; clamp at zero */
+    int last;      /* lanes of the last vector that exist in C: 1..VL */
+    int add, relu; /* C += instead of C =; clamp at zero */
 } tile;
 
 typedef void tile_fn(const tile *t);
@@ -52,7 +52,8 @@ enum { B_PLAIN, B_COPY, B_AHEAD, B_MODES };
 
 #if !GEMM_MASKS_ARE_FREE
 /* Finishes a tile whose last vector is ragged from a copy of its sums: without masks, one element after another. */
-static __attribute__((noinline)) void tile_edge(const tile *t, const float *sum, int R, int V) {
+static __attribute__((noinline)) void tile_edge(const tile *t, const float *sum, int R, int V)
+{
     const int columns = (V - 1) * VL + t->last;
     for (int i = 0; i < R; i++) {
         float *c = t->c + i * t->c_row;
@@ -68,7 +69,8 @@ static __attribute__((noinline)) void tile_edge(const tile *t, const float *sum,
 
 /* R, V and mode are constants at every call, so that all loops unroll and acc lives in registers.  Where masks are not free, B must be readable up
  * to a full last vector: the driver packs such a panel. */
-GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mode) {
+GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mode)
+{
     const vmask last = vfirst(t->last);
     vf acc[TILE_MAX_ROWS][4];
     UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vzero();
@@ -87,11 +89,13 @@ GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mod
 
     for (int64_t p = t->k; p > 0; p--) {
         vf x[4];
-        UNROLL for (int v = 0; v < V; v++) {
+        UNROLL for (int v = 0; v < V; v++)
+        {
             x[v] = GEMM_MASKS_ARE_FREE && v == V - 1 ? vload_first(b + v * VL, last) : vload(b + v * VL);
             if (mode == B_COPY) vstore(copy + v * VL, x[v]);
         }
-        UNROLL for (int i = 0; i < R; i++) {
+        UNROLL for (int i = 0; i < R; i++)
+        {
             const float *q = i < 4 ? a0 : i < 8 ? a4 : a8;
             const vf s = vset1(q[i % 4 == 0 ? 0 : i % 4 == 1 ? row1 : i % 4 == 2 ? row2 : row3]);
             UNROLL for (int v = 0; v < V; v++) acc[i][v] = vfma(s, x[v], acc[i][v]);
@@ -115,31 +119,37 @@ GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mod
         return;
     }
 #endif
-#define C_LOAD(p, v) (GEMM_MASKS_ARE_FREE && (v) == V - 1 ? vload_first((p) + (v) * VL, last) : vload((p) + (v) * VL))
+#define C_LOAD(p, v) (GEMM_MASKS_ARE_FREE && (v) == V - 1 ? vload_first((p) + (v)*VL, last) : vload((p) + (v)*VL))
     float *c = t->c;
     const int64_t c_row = t->c_row;
     if (t->add) UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vadd(C_LOAD(c + i * c_row, v), acc[i][v]);
     if (t->bias) {
-        UNROLL for (int v = 0; v < V; v++) {
+        UNROLL for (int v = 0; v < V; v++)
+        {
             const vf bias = C_LOAD(t->bias, v);
             UNROLL for (int i = 0; i < R; i++) acc[i][v] = vadd(acc[i][v], bias);
         }
     }
     if (t->relu) UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vrelu(acc[i][v]);
 #undef C_LOAD
-    UNROLL for (int i = 0; i < R; i++, c += c_row) {
-        UNROLL for (int v = 0; v < V; v++) {
+    UNROLL for (int i = 0; i < R; i++, c += c_row)
+    {
+        UNROLL for (int v = 0; v < V; v++)
+        {
             if (GEMM_MASKS_ARE_FREE && v == V - 1) vstore_first(c + v * VL, acc[i][v], last);
             else vstore(c + v * VL, acc[i][v]);
         }
     }
 }
 
-#define TILE(R, V)                                                                                                                                   \
-    static void tile_plain_##R##x##V(const tile *t) { tile_run(t, R, V, B_PLAIN); }                                                                  \
-    static void tile_copy_##R##x##V(const tile *t) { tile_run(t, R, V, B_COPY); }                                                                    \
+#define TILE(R, V)                                                                                                                         \
+    static void tile_plain_##R##x##V(const tile *t) { tile_run(t, R, V, B_PLAIN); }                                                        \
+    static void tile_copy_##R##x##V(const tile *t) { tile_run(t, R, V, B_COPY); }                                                          \
     static void tile_ahead_##R##x##V(const tile *t) { tile_run(t, R, V, B_AHEAD); }
-#define TILE_ENTRY(R, V) {tile_plain_##R##x##V, tile_copy_##R##x##V, tile_ahead_##R##x##V}
+#define TILE_ENTRY(R, V)                                                                                                                   \
+    {                                                                                                                                      \
+        tile_plain_##R##x##V, tile_copy_##R##x##V, tile_ahead_##R##x##V                                                                    \
+    }
 
 /* clang-format off */
 TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1) TILE(8, 1) TILE(9, 1) TILE(10, 1) TILE(11, 1) TILE(12, 1)
@@ -168,7 +178,8 @@ static tile_fn *const tiles[TILE_WIDTH][TILE_MAX_ROWS][B_MODES] = {
 /* clang-format on */
 
 /* Rows of the tallest tile that is V vectors wide. */
-GEMM_INLINE int tile_rows(int V) {
+GEMM_INLINE int tile_rows(int V)
+{
 #if GEMM_REGISTERS == 32
     return V == 4 ? TILE_ROWS_4 : V == 3 ? TILE_ROWS_3 : V == 2 ? TILE_ROWS_2 : TILE_ROWS_1;
 #else
@@ -177,7 +188,8 @@ GEMM_INLINE int tile_rows(int V) {
 }
 
 /* Vectors of the next panel when `left` vectors of columns remain, such that no narrow panel is left over if it can be avoided. */
-GEMM_INLINE int tile_panel(int64_t left) {
+GEMM_INLINE int tile_panel(int64_t left)
+{
     if (left <= 3) return (int)left;
 #if TILE_WIDTH == 4
     return left == 5 || left == 6 || left == 9 ? 3 : 4;

@@ -9,8 +9,8 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/simd.h"
 
-#define CHUNK 32768  /* elements of one parallel chunk, about */
-#define PARTS 16     /* parts of the indexed axis, where it is cut */
+#define CHUNK 32768 /* elements of one parallel chunk, about */
+#define PARTS 16    /* parts of the indexed axis, where it is cut */
 #define INNER_TILE 64
 
 typedef struct index_job {
@@ -26,11 +26,11 @@ typedef struct index_job {
 
 /* ---- index_select -------------------------------------------------------------------------------------------------------------------- */
 
-#define SELECT(type)                                                                                                                      \
-    do {                                                                                                                                  \
-        const type *p = (const type *)(const void *)x;                                                                                   \
-        type *q = (type *)(void *)y;                                                                                                     \
-        for (int64_t k = 0; k < n; k++) q[k] = p[index[k]];                                                                              \
+#define SELECT(type)                                                                                                                       \
+    do {                                                                                                                                   \
+        const type *p = (const type *)(const void *)x;                                                                                     \
+        type *q = (type *)(void *)y;                                                                                                       \
+        for (int64_t k = 0; k < n; k++) q[k] = p[index[k]];                                                                                \
     } while (0)
 
 /* One value per index. */
@@ -171,20 +171,22 @@ static void run_adding(cj_pool *pool, index_job *j, cj_range_fn fn)
     else cj__parallel_for(pool, items, each < CHUNK ? CHUNK / each : 1, fn, j);
 }
 
-void CJ_K(cj__index_add)(cj_pool *pool, cj_dtype t, void *y, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n_index,
-                         const void *x)
+void CJ_K(cj__index_add)(cj_pool *pool, cj_dtype t, void *y, int64_t outer, int64_t len, int64_t inner, const int64_t *index,
+                         int64_t n_index, const void *x)
 {
-    index_job j = { .t = t, .elem = cj__elem_size(t), .x = x, .y = y, .index = index, .outer = outer, .len = len, .inner = inner, .n = n_index };
+    index_job j = {
+        .t = t, .elem = cj__elem_size(t), .x = x, .y = y, .index = index, .outer = outer, .len = len, .inner = inner, .n = n_index
+    };
     run_adding(pool, &j, add_items);
 }
 
 /* ---- gather, scatter-add ------------------------------------------------------------------------------------------------------------- */
 
-#define GATHER(type)                                                                                                                      \
-    do {                                                                                                                                  \
-        const type *p = (const type *)(const void *)x;                                                                                   \
-        type *q = (type *)(void *)y;                                                                                                     \
-        for (int64_t c = 0; c < n; c++) q[c] = p[index[c] * n + c];                                                                      \
+#define GATHER(type)                                                                                                                       \
+    do {                                                                                                                                   \
+        const type *p = (const type *)(const void *)x;                                                                                     \
+        type *q = (type *)(void *)y;                                                                                                       \
+        for (int64_t c = 0; c < n; c++) q[c] = p[index[c] * n + c];                                                                        \
     } while (0)
 
 static void gather_rows(void *arg, int64_t begin, int64_t end, int worker)
@@ -214,7 +216,8 @@ static void gather_rows(void *arg, int64_t begin, int64_t end, int worker)
 }
 #undef GATHER
 
-void CJ_K(cj__gather)(cj_pool *pool, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n, void *y)
+void CJ_K(cj__gather)(cj_pool *pool, int elem, const void *x, int64_t outer, int64_t len, int64_t inner, const int64_t *index, int64_t n,
+                      void *y)
 {
     if (outer * n * inner == 0) return;
     index_job j = { .elem = elem, .x = x, .y = y, .index = index, .outer = outer, .len = len, .inner = inner, .n = n };

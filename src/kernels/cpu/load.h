@@ -9,7 +9,9 @@
 /* CJ_VL values from element i of x on. */
 CJ_INLINE vf load_vf(cj_dtype t, const void *x, int64_t i)
 {
-    return t == CJ_BF16 ? vf_load_bf16((const uint16_t *)x + i) : t == CJ_F16 ? vf_load_f16((const uint16_t *)x + i) : vf_load((const float *)x + i);
+    return t == CJ_BF16  ? vf_load_bf16((const uint16_t *)x + i)
+           : t == CJ_F16 ? vf_load_f16((const uint16_t *)x + i)
+                         : vf_load((const float *)x + i);
 }
 CJ_INLINE void store_vf(cj_dtype t, void *y, int64_t i, vf v)
 {
@@ -46,11 +48,23 @@ CJ_INLINE void store_one(cj_dtype t, void *y, int64_t i, float v)
 }
 
 /* Runs the statement for each storage type, with T a constant inside. */
-#define CJ_BY_TYPE(t, ...)                                                                                                                \
-    switch (t) {                                                                                                                         \
-    case CJ_BF16: { const cj_dtype T = CJ_BF16; __VA_ARGS__; break; }                                                                           \
-    case CJ_F16: { const cj_dtype T = CJ_F16; __VA_ARGS__; break; }                                                                             \
-    default: { const cj_dtype T = CJ_F32; __VA_ARGS__; break; }                                                                                 \
+#define CJ_BY_TYPE(t, ...)                                                                                                                 \
+    switch (t) {                                                                                                                           \
+    case CJ_BF16: {                                                                                                                        \
+        const cj_dtype T = CJ_BF16;                                                                                                        \
+        __VA_ARGS__;                                                                                                                       \
+        break;                                                                                                                             \
+    }                                                                                                                                      \
+    case CJ_F16: {                                                                                                                         \
+        const cj_dtype T = CJ_F16;                                                                                                         \
+        __VA_ARGS__;                                                                                                                       \
+        break;                                                                                                                             \
+    }                                                                                                                                      \
+    default: {                                                                                                                             \
+        const cj_dtype T = CJ_F32;                                                                                                         \
+        __VA_ARGS__;                                                                                                                       \
+        break;                                                                                                                             \
+    }                                                                                                                                      \
     }
 
 #endif

@@ -9,8 +9,8 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/simd.h"
 
-#define GROUP 64          /* blocks of 4 words computed at a time */
-#define CHUNK 16384       /* elements of a parallel chunk; a multiple of 4 * GROUP */
+#define GROUP 64    /* blocks of 4 words computed at a time */
+#define CHUNK 16384 /* elements of a parallel chunk; a multiple of 4 * GROUP */
 
 typedef struct random_job {
     cj_draw kind;
@@ -18,7 +18,7 @@ typedef struct random_job {
     uint32_t key[2];
     uint64_t call;
     double a, b;
-    float top32;   /* uniform: the largest value of the dtype below b */
+    float top32; /* uniform: the largest value of the dtype below b */
     double top64;
     char *y;
     int elem;

@@ -8,13 +8,13 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/simd.h"
 
-#define BLOCK 2048   /* elements summed in f32 before going to f64 */
-#define CHUNK 32768  /* elements of a parallel chunk, about */
-#define PARTS 64     /* parts of a long row */
+#define BLOCK 2048  /* elements summed in f32 before going to f64 */
+#define CHUNK 32768 /* elements of a parallel chunk, about */
+#define PARTS 64    /* parts of a long row */
 #define PART_MIN 65536
-#define TILE 512     /* columns reduced together */
+#define TILE 512 /* columns reduced together */
 #define COLUMN_PARTS 12
-#define FLUSH 256    /* rows of a column sum in f32 before going to f64 */
+#define FLUSH 256 /* rows of a column sum in f32 before going to f64 */
 
 typedef struct reduce_job {
     cj_reduce_code code;
@@ -55,8 +55,7 @@ static value combine(const reduce_job *j, value a, value b)
         return a;
     case CJ_RED_ANY: a.i |= b.i; return a;
     case CJ_RED_ALL: a.i &= b.i; return a;
-    default:
-        return (is_float_work(j->work) ? beats_f(is_max(j->code), b.f, a.f) : beats_i(is_max(j->code), b.i, a.i)) ? b : a;
+    default: return (is_float_work(j->work) ? beats_f(is_max(j->code), b.f, a.f) : beats_i(is_max(j->code), b.i, a.i)) ? b : a;
     }
 }
 
@@ -281,7 +280,8 @@ static value reduce_run(const reduce_job *j, const char *x, int64_t n, int64_t f
             continue;
         }
         if (is_arg(j->code)) {
-            if (i > 0 && !(is_float_work(j->work) ? beats_f(is_max(j->code), v.f, total.f) : beats_i(is_max(j->code), v.i, total.i))) continue;
+            if (i > 0 && !(is_float_work(j->work) ? beats_f(is_max(j->code), v.f, total.f) : beats_i(is_max(j->code), v.i, total.i)))
+                continue;
             v.at = first + i + find(j, p, m, v);
             total = v;
             continue;
@@ -596,9 +596,19 @@ void CJ_K(cj__reduce)(cj_pool *pool, cj_reduce_code code, cj_dtype dtype, const 
 {
     const int64_t results = outer * inner;
     if (results <= 0) return;
-    reduce_job j = { .code = code, .t = dtype, .x = x, .y = y, .outer = outer, .len = len, .inner = inner, .so = s_outer, .sl = s_len,
-                     .si = s_inner, .scale = scale, .elem = cj__elem_size(dtype) };
-    j.work = code == CJ_RED_ANY || code == CJ_RED_ALL                              ? CJ_BOOL
+    reduce_job j = { .code = code,
+                     .t = dtype,
+                     .x = x,
+                     .y = y,
+                     .outer = outer,
+                     .len = len,
+                     .inner = inner,
+                     .so = s_outer,
+                     .sl = s_len,
+                     .si = s_inner,
+                     .scale = scale,
+                     .elem = cj__elem_size(dtype) };
+    j.work = code == CJ_RED_ANY || code == CJ_RED_ALL                 ? CJ_BOOL
              : dtype == CJ_F32 || dtype == CJ_BF16 || dtype == CJ_F16 ? CJ_F32
              : dtype == CJ_F64                                        ? CJ_F64
                                                                       : CJ_I64;

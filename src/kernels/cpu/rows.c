@@ -12,8 +12,8 @@
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd_math.h"
 
-#define CHUNK 16384      /* elements of a parallel chunk, about */
-#define SUM_BLOCK 4096   /* elements summed in f32 before going to f64 */
+#define CHUNK 16384    /* elements of a parallel chunk, about */
+#define SUM_BLOCK 4096 /* elements summed in f32 before going to f64 */
 #define STEP (4 * CJ_VL)
 
 static int64_t grain(int64_t n) { return n < CHUNK ? CHUNK / (n > 0 ? n : 1) : 1; }
@@ -44,18 +44,18 @@ CJ_INLINE void put_vf(cj_dtype t, void *y, int64_t i, vf v, bool stream)
 
 /* Runs `value` (an expression of i and m, the lanes in use) over a row: head, whole vectors, tail.  The last pass over a row works from the cache;
  * meanwhile the next row, at `next`, is on its way from memory. */
-#define FOR_ROW(t, y, n, stream, load, next, value)                                                                                       \
-    do {                                                                                                                                  \
-        int64_t i = 0;                                                                                                                   \
-        int m = row_head(y, stream);                                                                                                     \
-        if (m > 0) store_vf_n(t, y, i, value(load_vf_n(t, load, i, m)), m), i = m;                                                       \
-        m = CJ_VL;                                                                                                                       \
-        for (; i + CJ_VL <= n; i += CJ_VL) {                                                                                             \
-            __builtin_prefetch((const char *)(next) + i * (t == CJ_F32 ? 4 : 2), 0, 2);                                                  \
-            put_vf(t, y, i, value(load_vf(t, load, i)), stream);                                                                         \
-        }                                                                                                                                 \
-        m = (int)(n - i);                                                                                                                \
-        if (m > 0) store_vf_n(t, y, i, value(load_vf_n(t, load, i, m)), m);                                                              \
+#define FOR_ROW(t, y, n, stream, load, next, value)                                                                                        \
+    do {                                                                                                                                   \
+        int64_t i = 0;                                                                                                                     \
+        int m = row_head(y, stream);                                                                                                       \
+        if (m > 0) store_vf_n(t, y, i, value(load_vf_n(t, load, i, m)), m), i = m;                                                         \
+        m = CJ_VL;                                                                                                                         \
+        for (; i + CJ_VL <= n; i += CJ_VL) {                                                                                               \
+            __builtin_prefetch((const char *)(next) + i * (t == CJ_F32 ? 4 : 2), 0, 2);                                                    \
+            put_vf(t, y, i, value(load_vf(t, load, i)), stream);                                                                           \
+        }                                                                                                                                  \
+        m = (int)(n - i);                                                                                                                  \
+        if (m > 0) store_vf_n(t, y, i, value(load_vf_n(t, load, i, m)), m);                                                                \
     } while (0)
 
 /* ---- passes over a row ------------------------------------------------------------------------------------------------------------------- */
@@ -135,7 +135,7 @@ CJ_INLINE void softmax_row(cj_dtype t, const void *x, int64_t n, void *y, bool l
         const double sum = row_exp_sum(t, x, n, top, NULL);
         /* x - (max + log sum) in two steps: the maximum may be large, the difference small */
         const vf shift = vf_set1(top), l = vf_log(vf_set1((float)sum));
-#define VALUE(v) ((v) - shift - l)
+#define VALUE(v) ((v)-shift - l)
         FOR_ROW(t, y, n, stream, x, next, VALUE);
 #undef VALUE
         return;
@@ -157,7 +157,7 @@ CJ_INLINE void softmax_row(cj_dtype t, const void *x, int64_t n, void *y, bool l
     const bool keep = n <= ROW_BUFFER;
     const vf r = vf_set1((float)(1.0 / row_exp_sum(t, x, n, top, keep ? e : NULL))), s = vf_set1(top);
     if (t == CJ_F32) {
-#define VALUE(v) ((v) * r)
+#define VALUE(v) ((v)*r)
         FOR_ROW(CJ_F32, y, n, true, e, next, VALUE);
 #undef VALUE
         return;
@@ -223,7 +223,7 @@ CJ_INLINE double row_dot(cj_dtype t, const void *x, const void *y, int64_t n)
     return total;
 }
 
-CJ_INLINE vf softmax_slope(vf y, vf dy, vf s, bool log) 
+CJ_INLINE vf softmax_slope(vf y, vf dy, vf s, bool log)
 {
     if (log) return vf_fnma(vf_exp(y), s, dy);
     return y * (dy - s);
@@ -232,7 +232,8 @@ CJ_INLINE vf softmax_slope(vf y, vf dy, vf s, bool log)
 CJ_INLINE void softmax_bwd_row(cj_dtype t, const void *y, const void *dy, int64_t n, void *dx, bool log, bool stream)
 {
     const vf s = vf_set1((float)(log ? row_sum(t, dy, n) : row_dot(t, y, dy, n)));
-#define VALUE(v) softmax_slope(v, (__builtin_prefetch(next_dy + i * 4, 0, 2), m == CJ_VL ? load_vf(t, dy, i) : load_vf_n(t, dy, i, m)), s, log)
+#define VALUE(v)                                                                                                                           \
+    softmax_slope(v, (__builtin_prefetch(next_dy + i * 4, 0, 2), m == CJ_VL ? load_vf(t, dy, i) : load_vf_n(t, dy, i, m)), s, log)
     const char *next_y = (const char *)y + n * 4, *next_dy = (const char *)dy + n * 4;
     FOR_ROW(t, dx, n, stream, y, next_y, VALUE);
 #undef VALUE
@@ -246,7 +247,7 @@ static void softmax_bwd_rows(void *arg, int64_t begin, int64_t end, int worker)
     const char *y = (const char *)j->x + begin * step, *dy = (const char *)j->dy + begin * step;
     char *dx = (char *)j->y + begin * step;
     const bool stream = streams(j->t, j->rows, j->n);
-    for (int64_t r = begin; r < end; r++, y += step, dy += step, dx += step) 
+    for (int64_t r = begin; r < end; r++, y += step, dy += step, dx += step)
         CJ_BY_TYPE(j->t, softmax_bwd_row(T, y, dy, j->n, dx, j->log, stream))
     if (stream) vf_stream_end();
 }
@@ -279,7 +280,8 @@ CJ_INLINE void cross_entropy_row(cj_dtype t, const rows_job *j, const void *x, i
         return;
     }
     double loss = (double)lse - (double)load_one(t, x, target); /* exact; smoothing adds s * (x[target] - mean) */
-    if (j->smooth != 0.0) loss = (double)lse - (1.0 - j->smooth) * (double)load_one(t, x, target) - j->smooth * (row_sum(t, x, n) / (double)n);
+    if (j->smooth != 0.0)
+        loss = (double)lse - (1.0 - j->smooth) * (double)load_one(t, x, target) - j->smooth * (row_sum(t, x, n) / (double)n);
     store_one(t, j->y, r, (float)loss);
 }
 
@@ -294,8 +296,17 @@ static void cross_entropy_rows(void *arg, int64_t begin, int64_t end, int worker
 void CJ_K(cj__cross_entropy)(cj_pool *pool, cj_dtype t, const void *x, int64_t rows, int64_t n, int64_t s_row, const int64_t *target,
                              int64_t ignore, double smooth, void *loss, void *lse)
 {
-    rows_job j = { .t = t, .elem = elem_of(t), .x = x, .rows = rows, .n = n, .s_row = s_row, .target = target, .ignore = ignore, .smooth = smooth,
-                   .y = loss, .lse = lse };
+    rows_job j = { .t = t,
+                   .elem = elem_of(t),
+                   .x = x,
+                   .rows = rows,
+                   .n = n,
+                   .s_row = s_row,
+                   .target = target,
+                   .ignore = ignore,
+                   .smooth = smooth,
+                   .y = loss,
+                   .lse = lse };
     run_rows(pool, t == CJ_F64 ? CJ_K(cj__cross_entropy_f64) : cross_entropy_rows, &j);
 }
 
@@ -308,7 +319,7 @@ CJ_INLINE void cross_entropy_bwd_row(cj_dtype t, const rows_job *j, const void *
     }
     const float g = load_one(t, j->g, r * j->s_g), l = ((const float *)j->saved_lse)[r];
     const vf lse = vf_set1(l), scale = vf_set1(g), even = vf_set1((float)((double)g * j->smooth / (double)n));
-#define VALUE(v) (scale * vf_exp((v) - lse) - even)
+#define VALUE(v) (scale * vf_exp((v)-lse) - even)
     FOR_ROW(t, dx, n, stream, x, (const char *)x + 1024, VALUE);
 #undef VALUE
     if (stream) vf_stream_end();
@@ -331,8 +342,19 @@ static void cross_entropy_bwd_rows(void *arg, int64_t begin, int64_t end, int wo
 void CJ_K(cj__cross_entropy_bwd)(cj_pool *pool, cj_dtype t, const void *x, int64_t rows, int64_t n, int64_t s_row, const int64_t *target,
                                  int64_t ignore, double smooth, const void *lse, const void *g, int64_t s_g, void *dx)
 {
-    rows_job j = { .t = t, .elem = elem_of(t), .x = x, .rows = rows, .n = n, .s_row = s_row, .target = target, .ignore = ignore, .smooth = smooth,
-                   .saved_lse = lse, .g = g, .s_g = s_g, .y = dx };
+    rows_job j = { .t = t,
+                   .elem = elem_of(t),
+                   .x = x,
+                   .rows = rows,
+                   .n = n,
+                   .s_row = s_row,
+                   .target = target,
+                   .ignore = ignore,
+                   .smooth = smooth,
+                   .saved_lse = lse,
+                   .g = g,
+                   .s_g = s_g,
+                   .y = dx };
     if (n > 0) run_rows(pool, t == CJ_F64 ? CJ_K(cj__cross_entropy_bwd_f64) : cross_entropy_bwd_rows, &j);
 }
 
@@ -380,7 +402,7 @@ CJ_INLINE void layer_norm_row(cj_dtype t, const rows_job *j, const void *x, int6
     ((float *)j->rstd)[r] = rstd;
     const vf mu = vf_set1(mean), s = vf_set1(rstd);
     const void *w = j->w, *b = j->b;
-#define VALUE(v) scale_shift(t, ((v) - mu) * s, w, b, i, m)
+#define VALUE(v) scale_shift(t, ((v)-mu) * s, w, b, i, m)
     FOR_ROW(t, y, n, stream, x, (const char *)x + j->s_row * j->elem, VALUE);
 #undef VALUE
 }
@@ -392,14 +414,25 @@ static void layer_norm_rows(void *arg, int64_t begin, int64_t end, int worker)
     const char *x = (const char *)j->x + begin * j->s_row * j->elem;
     char *y = (char *)j->y + begin * j->n * j->elem;
     const bool stream = streams(j->t, j->rows, j->n);
-    for (int64_t r = begin; r < end; r++, x += j->s_row * j->elem, y += j->n * j->elem) CJ_BY_TYPE(j->t, layer_norm_row(T, j, x, r, y, stream))
+    for (int64_t r = begin; r < end; r++, x += j->s_row * j->elem, y += j->n * j->elem)
+        CJ_BY_TYPE(j->t, layer_norm_row(T, j, x, r, y, stream))
     if (stream) vf_stream_end();
 }
 
-void CJ_K(cj__layer_norm)(cj_pool *pool, cj_dtype t, const void *x, int64_t rows, int64_t n, int64_t s_row, const void *w, const void *b, double eps,
-                          void *y, void *mean, void *rstd)
+void CJ_K(cj__layer_norm)(cj_pool *pool, cj_dtype t, const void *x, int64_t rows, int64_t n, int64_t s_row, const void *w, const void *b,
+                          double eps, void *y, void *mean, void *rstd)
 {
-    rows_job j = { .t = t, .elem = elem_of(t), .x = x, .rows = rows, .n = n, .s_row = s_row, .w = w, .b = b, .eps = eps, .y = y, .mean = mean,
+    rows_job j = { .t = t,
+                   .elem = elem_of(t),
+                   .x = x,
+                   .rows = rows,
+                   .n = n,
+                   .s_row = s_row,
+                   .w = w,
+                   .b = b,
+                   .eps = eps,
+                   .y = y,
+                   .mean = mean,
                    .rstd = rstd };
     if (n > 0) run_rows(pool, t == CJ_F64 ? CJ_K(cj__layer_norm_f64) : layer_norm_rows, &j);
 }
@@ -456,8 +489,12 @@ CJ_INLINE void layer_norm_bwd_row(cj_dtype t, const rows_job *j, const void *x, 
     }
     if (!dx) return;
     const vf c1 = vf_set1((float)(s1 / (double)n)), c2 = vf_set1((float)(s2 / (double)n));
-#define VALUE(v) layer_norm_slope(((v) - mu) * rstd, \
-    scale_shift(t, (__builtin_prefetch(next_dy + i * j->elem, 0, 2), m == CJ_VL ? load_vf(t, dy, i) : load_vf_n(t, dy, i, m)), w, NULL, i, m), rstd, c1, c2)
+#define VALUE(v)                                                                                                                           \
+    layer_norm_slope(                                                                                                                      \
+        ((v)-mu) * rstd,                                                                                                                   \
+        scale_shift(t, (__builtin_prefetch(next_dy + i * j->elem, 0, 2), m == CJ_VL ? load_vf(t, dy, i) : load_vf_n(t, dy, i, m)), w,      \
+                    NULL, i, m),                                                                                                           \
+        rstd, c1, c2)
     const char *next_dy = (const char *)dy + n * j->elem;
     FOR_ROW(t, dx, n, stream, x, (const char *)x + j->s_row * j->elem, VALUE);
 #undef VALUE
@@ -508,11 +545,25 @@ void CJ_K(cj__layer_norm_bwd)(cj_pool *pool, cj_dtype t, const void *x, const vo
                               int64_t rows, int64_t n, int64_t s_row, void *dx, void *dw, void *db, void *scratch)
 {
     if (n <= 0) return;
-    rows_job j = { .t = t, .elem = elem_of(t), .x = x, .dy = dy, .w = w, .saved_mean = mean, .saved_rstd = rstd,
-                   .rows = rows, .n = n, .s_row = s_row, .y = dx, .dw = dw, .db = db, .scratch = dw || db ? scratch : NULL };
+    rows_job j = { .t = t,
+                   .elem = elem_of(t),
+                   .x = x,
+                   .dy = dy,
+                   .w = w,
+                   .saved_mean = mean,
+                   .saved_rstd = rstd,
+                   .rows = rows,
+                   .n = n,
+                   .s_row = s_row,
+                   .y = dx,
+                   .dw = dw,
+                   .db = db,
+                   .scratch = dw || db ? scratch : NULL };
     j.block = block_rows(rows);
     j.blocks = (rows + j.block - 1) / j.block;
-    cj__parallel_for(rows * n <= CHUNK ? NULL : pool, rows, j.block, t == CJ_F64 ? CJ_K(cj__layer_norm_bwd_block_f64) : layer_norm_bwd_block, &j);
+    cj__parallel_for(rows * n <= CHUNK ? NULL : pool, rows, j.block,
+                     t == CJ_F64 ? CJ_K(cj__layer_norm_bwd_block_f64) : layer_norm_bwd_block, &j);
     if (!dw && !db) return;
-    cj__parallel_for(j.blocks * n <= CHUNK ? NULL : pool, n, COLUMN_TILE, t == CJ_F64 ? CJ_K(cj__layer_norm_bwd_columns_f64) : layer_norm_bwd_columns, &j);
+    cj__parallel_for(j.blocks * n <= CHUNK ? NULL : pool, n, COLUMN_TILE,
+                     t == CJ_F64 ? CJ_K(cj__layer_norm_bwd_columns_f64) : layer_norm_bwd_columns, &j);
 }

@@ -7,11 +7,11 @@
 #define LANES 8
 
 /* Sum of f(i) in LANES interleaved partial sums. */
-#define SUM(total, n, expression)                                                                                                         \
-    do {                                                                                                                                  \
-        double lane[LANES] = { 0 };                                                                                                      \
-        for (int64_t i = 0; i < (n); i++) lane[i % LANES] += (expression);                                                               \
-        total = ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));                               \
+#define SUM(total, n, expression)                                                                                                          \
+    do {                                                                                                                                   \
+        double lane[LANES] = { 0 };                                                                                                        \
+        for (int64_t i = 0; i < (n); i++) lane[i % LANES] += (expression);                                                                 \
+        total = ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));                                 \
     } while (0)
 
 static double row_max(const double *x, int64_t n)

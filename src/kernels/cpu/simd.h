@@ -28,12 +28,14 @@
 
 /* ---- storage types: one value ------------------------------------------------------------------------------------------------------ */
 
-CJ_INLINE uint32_t cj_f32_bits(float x) {
+CJ_INLINE uint32_t cj_f32_bits(float x)
+{
     uint32_t u;
     memcpy(&u, &x, 4);
     return u;
 }
-CJ_INLINE float cj_f32_from_bits(uint32_t u) {
+CJ_INLINE float cj_f32_from_bits(uint32_t u)
+{
     float x;
     memcpy(&x, &u, 4);
     return x;
@@ -42,25 +44,28 @@ CJ_INLINE float cj_f32_from_bits(uint32_t u) {
 CJ_INLINE float cj_f32_from_bf16(uint16_t h) { return cj_f32_from_bits((uint32_t)h << 16); }
 
 /* Round to nearest even; NaN stays (quiet) NaN. */
-CJ_INLINE uint16_t cj_bf16_from_f32(float x) {
+CJ_INLINE uint16_t cj_bf16_from_f32(float x)
+{
     uint32_t u = cj_f32_bits(x);
     if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40);
     return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
 }
 
-CJ_INLINE float cj_f32_from_f16(uint16_t h) {
+CJ_INLINE float cj_f32_from_f16(uint16_t h)
+{
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;
     if (rest >= 0x7c00u << 13) return cj_f32_from_bits(sign | 0x7f800000u | (rest & 0x7fffffu) | (rest & 0x7fffffu ? 0x400000u : 0));
     if (rest >= 0x400u << 13) return cj_f32_from_bits(sign | (rest + (112u << 23)));
     return cj_f32_from_bits(sign | cj_f32_bits((float)(h & 0x3ff) * 0x1p-24f)); /* zero and denormals: an integer multiple of 2^-24 */
 }
 
-CJ_INLINE uint16_t cj_f16_from_f32(float x) {
+CJ_INLINE uint16_t cj_f16_from_f32(float x)
+{
     uint32_t u = cj_f32_bits(x), a = u & 0x7fffffffu;
     uint16_t sign = (uint16_t)(u >> 16 & 0x8000);
     if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));
     if (a >= 0x47800000u) return (uint16_t)(sign | 0x7c00); /* 65536 and more */
-    if (a < 0x38800000u) /* below 2^-14: adding 0.5 leaves the denormal, rounded, in the last bits */
+    if (a < 0x38800000u)                                    /* below 2^-14: adding 0.5 leaves the denormal, rounded, in the last bits */
         return (uint16_t)(sign | (cj_f32_bits(cj_f32_from_bits(a) + 0.5f) - 0x3f000000u));
     return (uint16_t)(sign | ((a - (112u << 23) + 0xfffu + (a >> 13 & 1)) >> 13)); /* 65520 … 65535 carry into infinity */
 }
@@ -96,7 +101,8 @@ typedef vi vm; /* lanes of 0 or -1 */
 CJ_INLINE vi vf_as_vi(vf x) { return (vi)x; } /* bit casts */
 CJ_INLINE vf vi_as_vf(vi x) { return (vf)x; }
 
-CJ_INLINE vf vf_set1(float x) {
+CJ_INLINE vf vf_set1(float x)
+{
 #if defined CJ_ISA_AVX512
     return _mm512_set1_ps(x);
 #elif defined CJ_ISA_AVX2
@@ -108,7 +114,8 @@ CJ_INLINE vf vf_set1(float x) {
 #endif
 }
 
-CJ_INLINE vi vi_set1(int32_t x) {
+CJ_INLINE vi vi_set1(int32_t x)
+{
 #if defined CJ_ISA_AVX512
     return (vi)_mm512_set1_epi32(x);
 #elif defined CJ_ISA_AVX2
@@ -124,7 +131,8 @@ CJ_INLINE vf vf_zero(void) { return vf_set1(0.0f); }
 
 /* ---- memory: any alignment ----------------------------------------------------------------------------------------------------------- */
 
-CJ_INLINE vf vf_load(const float *p) {
+CJ_INLINE vf vf_load(const float *p)
+{
 #if defined CJ_ISA_AVX512
     return _mm512_loadu_ps(p);
 #elif defined CJ_ISA_AVX2
@@ -136,7 +144,8 @@ CJ_INLINE vf vf_load(const float *p) {
 #endif
 }
 
-CJ_INLINE void vf_store(float *p, vf x) {
+CJ_INLINE void vf_store(float *p, vf x)
+{
 #if defined CJ_ISA_AVX512
     _mm512_storeu_ps(p, x);
 #elif defined CJ_ISA_AVX2
@@ -147,7 +156,8 @@ CJ_INLINE void vf_store(float *p, vf x) {
 }
 
 /* Past the cache; p is aligned to the vector's size.  vf_stream_end orders the streamed stores before what follows. */
-CJ_INLINE void vf_stream(float *p, vf x) {
+CJ_INLINE void vf_stream(float *p, vf x)
+{
 #if defined CJ_ISA_AVX512
     _mm512_stream_ps(p, x);
 #elif defined CJ_ISA_AVX2
@@ -156,13 +166,15 @@ CJ_INLINE void vf_stream(float *p, vf x) {
     memcpy(p, &x, sizeof x);
 #endif
 }
-CJ_INLINE void vf_stream_end(void) {
+CJ_INLINE void vf_stream_end(void)
+{
 #if defined CJ_ISA_AVX512 || defined CJ_ISA_AVX2
     _mm_sfence();
 #endif
 }
 
-CJ_INLINE vi vi_load(const int32_t *p) {
+CJ_INLINE vi vi_load(const int32_t *p)
+{
     vi x;
     memcpy(&x, p, sizeof x);
     return x;
@@ -172,13 +184,12 @@ CJ_INLINE void vi_store(int32_t *p, vi x) { memcpy(p, &x, sizeof x); }
 #if defined CJ_ISA_AVX512
 CJ_INLINE __mmask16 cj_tail_mask(int n) { return (__mmask16)((1u << n) - 1); }
 #elif defined CJ_ISA_AVX2
-CJ_INLINE __m256i cj_tail_mask(int n) {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
+CJ_INLINE __m256i cj_tail_mask(int n) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
 #endif
 
 /* The first n lanes from memory, the others 0. */
-CJ_INLINE vf vf_load_n(const float *p, int n) {
+CJ_INLINE vf vf_load_n(const float *p, int n)
+{
 #if defined CJ_ISA_AVX512
     return _mm512_maskz_loadu_ps(cj_tail_mask(n), p);
 #elif defined CJ_ISA_AVX2
@@ -190,7 +201,8 @@ CJ_INLINE vf vf_load_n(const float *p, int n) {
 #endif
 }
 
-CJ_INLINE void vf_store_n(float *p, vf x, int n) {
+CJ_INLINE void vf_store_n(float *p, vf x, int n)
+{
 #if defined CJ_ISA_AVX512
     _mm512_mask_storeu_ps(p, cj_tail_mask(n), x);
 #elif defined CJ_ISA_AVX2
@@ -215,11 +227,11 @@ CJ_INLINE vm vm_or(vm a, vm b) { return (vm)(a | b); }
 CJ_INLINE vm vm_not(vm a) { return (vm)~a; }
 CJ_INLINE int vm_any(vm m) { return m != 0; }
 CJ_INLINE int vm_all(vm m) { return m == 0xffff; }
-CJ_INLINE uint32_t vm_bits(vm m) { return m; } /* bit i: lane i */
+CJ_INLINE uint32_t vm_bits(vm m) { return m; }                                  /* bit i: lane i */
 CJ_INLINE vf vf_sel(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); } /* m ? a : b */
 CJ_INLINE vi vi_sel(vm m, vi a, vi b) { return (vi)_mm512_mask_blend_epi32(m, (__m512i)b, (__m512i)a); }
 CJ_INLINE vf vf_and_mask(vm m, vf a) { return _mm512_maskz_mov_ps(m, a); } /* m ? a : +0 */
-CJ_INLINE vm vm_first(int n) { return cj_tail_mask(n); }                 /* lanes 0 … n-1 */
+CJ_INLINE vm vm_first(int n) { return cj_tail_mask(n); }                   /* lanes 0 … n-1 */
 #else
 #if defined CJ_ISA_AVX2
 CJ_INLINE vm vf_eq(vf a, vf b) { return (vm)_mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
@@ -262,12 +274,11 @@ CJ_INLINE vf vf_from_mask(vm m) { return vf_and_mask(m, vf_set1(1.0f)); } /* 1 o
 CJ_INLINE vf vf_abs(vf x) { return (vf)((vi)x & vi_set1(0x7fffffff)); }
 CJ_INLINE vf vf_neg(vf x) { return (vf)((vi)x ^ vi_set1(INT32_MIN)); }
 CJ_INLINE vi vf_sign_bit(vf x) { return (vi)x & vi_set1(INT32_MIN); }
-CJ_INLINE vf vf_copysign(vf magnitude, vf sign) {
-    return (vf)(((vi)magnitude & vi_set1(0x7fffffff)) | vf_sign_bit(sign));
-}
+CJ_INLINE vf vf_copysign(vf magnitude, vf sign) { return (vf)(((vi)magnitude & vi_set1(0x7fffffff)) | vf_sign_bit(sign)); }
 
 /* a*b + c: one rounding where the hardware has it, two on the portable level. */
-CJ_INLINE vf vf_fma(vf a, vf b, vf c) {
+CJ_INLINE vf vf_fma(vf a, vf b, vf c)
+{
 #if defined CJ_ISA_AVX512
     return _mm512_fmadd_ps(a, b, c);
 #elif defined CJ_ISA_AVX2
@@ -280,7 +291,8 @@ CJ_INLINE vf vf_fma(vf a, vf b, vf c) {
 }
 
 /* c - a*b */
-CJ_INLINE vf vf_fnma(vf a, vf b, vf c) {
+CJ_INLINE vf vf_fnma(vf a, vf b, vf c)
+{
 #if defined CJ_ISA_AVX512
     return _mm512_fnmadd_ps(a, b, c);
 #elif defined CJ_ISA_AVX2
@@ -293,7 +305,8 @@ CJ_INLINE vf vf_fnma(vf a, vf b, vf c) {
 }
 
 /* a*b + c with one rounding on every level. */
-CJ_INLINE vf vf_fma_exact(vf a, vf b, vf c) {
+CJ_INLINE vf vf_fma_exact(vf a, vf b, vf c)
+{
 #if defined CJ_ISA_AVX512 || defined CJ_ISA_AVX2 || defined CJ_ISA_NEON
     return vf_fma(a, b, c);
 #else
@@ -302,7 +315,8 @@ CJ_INLINE vf vf_fma_exact(vf a, vf b, vf c) {
 }
 
 /* a < b ? a : b and a > b ? a : b: the second operand when either is NaN (or both are zeros). */
-CJ_INLINE vf vf_min(vf a, vf b) {
+CJ_INLINE vf vf_min(vf a, vf b)
+{
 #if defined CJ_ISA_AVX512
     return _mm512_min_ps(a, b);
 #elif defined CJ_ISA_AVX2
@@ -311,7 +325,8 @@ CJ_INLINE vf vf_min(vf a, vf b) {
     return vf_sel(vf_lt(a, b), a, b);
 #endif
 }
-CJ_INLINE vf vf_max(vf a, vf b) {
+CJ_INLINE vf vf_max(vf a, vf b)
+{
 #if defined CJ_ISA_AVX512
     return _mm512_max_ps(a, b);
 #elif defined CJ_ISA_AVX2
@@ -327,7 +342,8 @@ CJ_INLINE vf vf_max_nan(vf a, vf b) { return vf_sel(vf_isnan(a), a, vf_max(a, b)
 CJ_INLINE vi vi_min(vi a, vi b) { return vi_sel(vi_lt(a, b), a, b); }
 CJ_INLINE vi vi_max(vi a, vi b) { return vi_sel(vi_lt(b, a), a, b); }
 
-CJ_INLINE vf vf_sqrt(vf x) {
+CJ_INLINE vf vf_sqrt(vf x)
+{
 #if defined CJ_ISA_AVX512
     return _mm512_sqrt_ps(x);
 #elif defined CJ_ISA_AVX2
@@ -357,15 +373,18 @@ CJ_INLINE vf vf_ceil(vf x) { return vrndpq_f32(x); }
 CJ_INLINE vf vf_trunc(vf x) { return vrndq_f32(x); }
 #else
 /* Below 2^23, adding and subtracting 2^23 rounds to an integer; above, every float is one. */
-CJ_INLINE vf vf_round(vf x) {
+CJ_INLINE vf vf_round(vf x)
+{
     vf a = vf_abs(x), big = vf_set1(0x1p23f), r = (a + big) - big;
     return vf_sel(vf_lt(a, big), vf_copysign(r, x), x);
 }
-CJ_INLINE vf vf_floor(vf x) {
+CJ_INLINE vf vf_floor(vf x)
+{
     vf r = vf_round(x);
     return vf_copysign(r - vf_and_mask(vf_lt(x, r), vf_set1(1.0f)), x);
 }
-CJ_INLINE vf vf_ceil(vf x) {
+CJ_INLINE vf vf_ceil(vf x)
+{
     vf r = vf_round(x);
     return vf_copysign(r + vf_and_mask(vf_lt(r, x), vf_set1(1.0f)), x);
 }
@@ -373,7 +392,8 @@ CJ_INLINE vf vf_trunc(vf x) { return vf_copysign(vf_floor(vf_abs(x)), x); }
 #endif
 
 /* Conversions between lanes of i32 and f32; x lies within the range of i32. */
-CJ_INLINE vf vf_from_vi(vi x) {
+CJ_INLINE vf vf_from_vi(vi x)
+{
 #if defined CJ_ISA_AVX512
     return _mm512_cvtepi32_ps((__m512i)x);
 #elif defined CJ_ISA_AVX2
@@ -384,7 +404,8 @@ CJ_INLINE vf vf_from_vi(vi x) {
     return __builtin_convertvector(x, vf);
 #endif
 }
-CJ_INLINE vi vi_from_vf_trunc(vf x) {
+CJ_INLINE vi vi_from_vf_trunc(vf x)
+{
 #if defined CJ_ISA_AVX512
     return (vi)_mm512_cvttps_epi32(x);
 #elif defined CJ_ISA_AVX2
@@ -395,7 +416,8 @@ CJ_INLINE vi vi_from_vf_trunc(vf x) {
     return __builtin_convertvector(x, vi);
 #endif
 }
-CJ_INLINE vi vi_from_vf_round(vf x) { /* to nearest even */
+CJ_INLINE vi vi_from_vf_round(vf x)
+{ /* to nearest even */
 #if defined CJ_ISA_AVX512
     return (vi)_mm512_cvtps_epi32(x);
 #elif defined CJ_ISA_AVX2
@@ -412,7 +434,8 @@ CJ_INLINE vf vf_pow2i(vi n) { return (vf)((vi)((vu)(n + 127) << 23)); }
 
 /* ---- across lanes, in a fixed order: halves onto each other ---------------------------------------------------------------------------- */
 
-CJ_INLINE float vf_hsum(vf x) {
+CJ_INLINE float vf_hsum(vf x)
+{
 #if defined CJ_ISA_AVX512
     __m256 h = _mm512_castps512_ps256(x) + _mm512_extractf32x8_ps(x, 1);
     __m128 q = _mm256_castps256_ps128(h) + _mm256_extractf128_ps(h, 1);
@@ -425,7 +448,8 @@ CJ_INLINE float vf_hsum(vf x) {
 }
 
 /* NaN anywhere gives NaN. */
-CJ_INLINE float vf_hmax(vf x) {
+CJ_INLINE float vf_hmax(vf x)
+{
 #if defined CJ_ISA_AVX512
     if (vm_any(vf_isnan(x))) return NAN;
     return _mm512_reduce_max_ps(x);
@@ -439,12 +463,14 @@ CJ_INLINE float vf_hmin(vf x) { return -vf_hmax(vf_neg(x)); }
 
 /* ---- bf16 and f16 in memory ---------------------------------------------------------------------------------------------------------- */
 
-CJ_INLINE vi cj_bf16_bits(vf x) { /* the 16 bits of each lane, zero-extended */
+CJ_INLINE vi cj_bf16_bits(vf x)
+{ /* the 16 bits of each lane, zero-extended */
     vu u = (vu)x, r = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
     return vi_sel(vf_isnan(x), (vi)(u >> 16 | 0x40u), (vi)r);
 }
 
-CJ_INLINE vf vf_load_bf16(const uint16_t *p) {
+CJ_INLINE vf vf_load_bf16(const uint16_t *p)
+{
 #if defined CJ_ISA_AVX512
     return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16);
 #elif defined CJ_ISA_AVX2
@@ -456,7 +482,8 @@ CJ_INLINE vf vf_load_bf16(const uint16_t *p) {
 #endif
 }
 
-CJ_INLINE void vf_store_bf16(uint16_t *p, vf x) {
+CJ_INLINE void vf_store_bf16(uint16_t *p, vf x)
+{
 #if defined CJ_ISA_AVX512
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16((__m512i)cj_bf16_bits(x)));
 #elif defined CJ_ISA_AVX2
@@ -471,7 +498,8 @@ CJ_INLINE void vf_store_bf16(uint16_t *p, vf x) {
 #endif
 }
 
-CJ_INLINE vf vf_load_f16(const uint16_t *p) {
+CJ_INLINE vf vf_load_f16(const uint16_t *p)
+{
 #if defined CJ_ISA_AVX512
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 #elif defined CJ_ISA_AVX2
@@ -483,7 +511,8 @@ CJ_INLINE vf vf_load_f16(const uint16_t *p) {
 #endif
 }
 
-CJ_INLINE void vf_store_f16(uint16_t *p, vf x) {
+CJ_INLINE void vf_store_f16(uint16_t *p, vf x)
+{
 #if defined CJ_ISA_AVX512
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #elif defined CJ_ISA_AVX2
@@ -496,22 +525,26 @@ CJ_INLINE void vf_store_f16(uint16_t *p, vf x) {
 }
 
 /* The first n lanes; the others read as 0. */
-CJ_INLINE vf vf_load_bf16_n(const uint16_t *p, int n) {
+CJ_INLINE vf vf_load_bf16_n(const uint16_t *p, int n)
+{
     uint16_t t[CJ_VL] = { 0 };
     if (n > 0) memcpy(t, p, (size_t)n * 2);
     return vf_load_bf16(t);
 }
-CJ_INLINE void vf_store_bf16_n(uint16_t *p, vf x, int n) {
+CJ_INLINE void vf_store_bf16_n(uint16_t *p, vf x, int n)
+{
     uint16_t t[CJ_VL];
     vf_store_bf16(t, x);
     if (n > 0) memcpy(p, t, (size_t)n * 2);
 }
-CJ_INLINE vf vf_load_f16_n(const uint16_t *p, int n) {
+CJ_INLINE vf vf_load_f16_n(const uint16_t *p, int n)
+{
     uint16_t t[CJ_VL] = { 0 };
     if (n > 0) memcpy(t, p, (size_t)n * 2);
     return vf_load_f16(t);
 }
-CJ_INLINE void vf_store_f16_n(uint16_t *p, vf x, int n) {
+CJ_INLINE void vf_store_f16_n(uint16_t *p, vf x, int n)
+{
     uint16_t t[CJ_VL];
     vf_store_f16(t, x);
     if (n > 0) memcpy(p, t, (size_t)n * 2);

@@ -18,14 +18,16 @@
 typedef vf (*cj_fma_fn)(vf, vf, vf); /* vf_fma or vf_fma_exact; always inlined away */
 
 /* c[0] + c[1] x + … + c[n-1] x^(n-1), Horner. */
-CJ_INLINE vf cj_poly(cj_fma_fn fma, vf x, const float *c, int n) {
+CJ_INLINE vf cj_poly(cj_fma_fn fma, vf x, const float *c, int n)
+{
     vf y = vf_set1(c[n - 1]);
     for (int i = n - 2; i >= 0; i--) y = fma(y, x, vf_set1(c[i]));
     return y;
 }
 
 /* Applies a scalar function to the lanes of m; rare arguments only. */
-CJ_INLINE vf cj_patch(vm m, vf y, vf x, float (*f)(float)) {
+CJ_INLINE vf cj_patch(vm m, vf y, vf x, float (*f)(float))
+{
     float xs[CJ_VL], ys[CJ_VL];
     uint32_t bits = vm_bits(m);
     vf_store(xs, x);
@@ -40,7 +42,7 @@ CJ_INLINE vf cj_patch(vm m, vf y, vf x, float (*f)(float)) {
 #define CJ_LN2_HI 0.693359375f      /* 9 bits: n * CJ_LN2_HI is exact */
 #define CJ_LN2_LO (-2.12194440e-4f) /* ln2 - CJ_LN2_HI */
 #define CJ_LOG2E 1.44269504f
-#define CJ_ROUND_MAGIC 0x1.8p23f    /* x + this has round(x) in its low bits */
+#define CJ_ROUND_MAGIC 0x1.8p23f /* x + this has round(x) in its low bits */
 
 typedef struct cj_exp_parts {
     vf n, r;
@@ -48,7 +50,8 @@ typedef struct cj_exp_parts {
 } cj_exp_parts;
 
 /* |x| < 2^21 */
-CJ_INLINE cj_exp_parts cj_exp_reduce(cj_fma_fn fma, vf x) {
+CJ_INLINE cj_exp_parts cj_exp_reduce(cj_fma_fn fma, vf x)
+{
     cj_exp_parts p;
     vf magic = vf_set1(CJ_ROUND_MAGIC), m = fma(x, vf_set1(CJ_LOG2E), magic);
     p.n = m - magic;
@@ -58,7 +61,8 @@ CJ_INLINE cj_exp_parts cj_exp_reduce(cj_fma_fn fma, vf x) {
 }
 
 /* y * 2^n for any n the reduction can give; one rounding, into denormals too. */
-CJ_INLINE vf cj_scale2(vf y, cj_exp_parts p) {
+CJ_INLINE vf cj_scale2(vf y, cj_exp_parts p)
+{
 #if defined CJ_ISA_AVX512
     return _mm512_scalef_ps(y, p.n);
 #else
@@ -70,24 +74,25 @@ CJ_INLINE vf cj_scale2(vf y, cj_exp_parts p) {
 static const float cj_exp_c[] = { 1.0f, 1.0f, 0.5f, 0.166665196f, 0.0416663848f, 0.00836886093f, 0.00139422191f };
 
 /* -104 <= x <= 89, or NaN */
-CJ_INLINE vf cj_exp_clamped(cj_fma_fn fma, vf x) {
+CJ_INLINE vf cj_exp_clamped(cj_fma_fn fma, vf x)
+{
     cj_exp_parts p = cj_exp_reduce(fma, x);
     return cj_scale2(cj_poly(fma, p.r, cj_exp_c, 7), p);
 }
-CJ_INLINE vf cj_exp_core(cj_fma_fn fma, vf x) {
+CJ_INLINE vf cj_exp_core(cj_fma_fn fma, vf x)
+{
     return cj_exp_clamped(fma, vf_min(vf_set1(89.0f), vf_max(vf_set1(-104.0f), x))); /* NaN passes: it is the second operand */
 }
 CJ_INLINE vf vf_exp(vf x) { return cj_exp_core(vf_fma, x); }
 CJ_INLINE vf vf_exp_exact(vf x) { return cj_exp_core(vf_fma_exact, x); }
 /* exp(-|x|) */
-CJ_INLINE vf vf_exp_negabs(vf x) {
-    return cj_exp_clamped(vf_fma, vf_max(vf_set1(-104.0f), (vf)((vi)x | vi_set1(INT32_MIN))));
-}
+CJ_INLINE vf vf_exp_negabs(vf x) { return cj_exp_clamped(vf_fma, vf_max(vf_set1(-104.0f), (vf)((vi)x | vi_set1(INT32_MIN)))); }
 
 static const float cj_expm1_c[] = { 0.5f, 0.166666672f, 0.0416664891f, 0.00833320804f, 0.00139327231f, 0.000199442715f };
 
 /* 2^n (e^r - 1) + (2^n - 1); half the scale first, so that n = 128 does not overflow early. */
-CJ_INLINE vf vf_expm1(vf x) {
+CJ_INLINE vf vf_expm1(vf x)
+{
     cj_exp_parts p = cj_exp_reduce(vf_fma, vf_min(vf_set1(89.0f), vf_max(vf_set1(-20.0f), x)));
     vf em1 = vf_fma(p.r * p.r, cj_poly(vf_fma, p.r, cj_expm1_c, 6), p.r);
     vf s = vf_pow2i(p.ni - 1), h = vf_fma(s, em1, s - vf_set1(0.5f));
@@ -96,10 +101,12 @@ CJ_INLINE vf vf_expm1(vf x) {
 
 /* ---- log: x = 2^e m, m in [2/3, 4/3), f = m - 1; log(1 + f) = f - f^2/2 + f^3 P(f) ------------------------------------------------------- */
 
-static const float cj_log_c[] = { 0.333332121f, -0.249997988f, 0.200106457f, -0.16680491f, 0.140016437f, -0.121835187f, 0.140066624f, -0.128976718f };
+static const float cj_log_c[] = { 0.333332121f, -0.249997988f, 0.200106457f, -0.16680491f,
+                                  0.140016437f, -0.121835187f, 0.140066624f, -0.128976718f };
 
 /* e ln2 + log(1 + f) */
-CJ_INLINE vf cj_log_sum(cj_fma_fn fma, vf e, vf f) {
+CJ_INLINE vf cj_log_sum(cj_fma_fn fma, vf e, vf f)
+{
     vf f2 = f * f;
     vf p = fma(f2 * f, cj_poly(fma, f, cj_log_c, 8), e * vf_set1(CJ_LN2_LO));
     p = fma(f2, vf_set1(-0.5f), p);
@@ -107,21 +114,24 @@ CJ_INLINE vf cj_log_sum(cj_fma_fn fma, vf e, vf f) {
 }
 
 /* Splits a positive normal number. */
-CJ_INLINE vf cj_log_split(vf x, vi *e) {
+CJ_INLINE vf cj_log_split(vf x, vi *e)
+{
     vi i = (vi)((vu)x - (vu)vi_set1(0x3f2aaaab)); /* bits of 2/3 */
     *e = i >> 23;
     return (vf)(vi)((vu)x - ((vu)*e << 23));
 }
 
 /* log(0) = -inf, log(<0) = NaN, log(inf) = inf, log(NaN) = NaN over the value y computed for ordinary x. */
-CJ_INLINE vf cj_log_special(vf x, vf y) {
+CJ_INLINE vf cj_log_special(vf x, vf y)
+{
     vf inf = vf_set1(INFINITY);
     y = vf_sel(vf_lt(x, inf), y, x); /* inf and NaN */
     y = vf_sel(vf_lt(x, vf_zero()), vf_set1(NAN), y);
     return vf_sel(vf_eq(x, vf_zero()), vf_set1(-INFINITY), y);
 }
 
-CJ_INLINE vf cj_log_core(cj_fma_fn fma, vf x) {
+CJ_INLINE vf cj_log_core(cj_fma_fn fma, vf x)
+{
     vi e;
     vm tiny = vf_lt(x, vf_set1(0x1p-126f));
     vf m = cj_log_split(vf_sel(tiny, x * vf_set1(0x1p23f), x), &e);
@@ -132,7 +142,8 @@ CJ_INLINE vf vf_log(vf x) { return cj_log_core(vf_fma, x); }
 CJ_INLINE vf vf_log_exact(vf x) { return cj_log_core(vf_fma_exact, x); }
 
 /* u = 1 + x loses c = x - (u - 1); c / 2^e goes back into f, so that f = x exactly when e = 0. */
-CJ_INLINE vf vf_log1p(vf x) {
+CJ_INLINE vf vf_log1p(vf x)
+{
     vi e;
     vf one = vf_set1(1.0f), u = one + x;
     vf c = vf_sel(vf_lt(u, vf_set1(0x1p24f)), x - (u - one), vf_zero());
@@ -143,7 +154,8 @@ CJ_INLINE vf vf_log1p(vf x) {
 }
 
 /* log1p(z) for 0 <= z <= 1: no special values but NaN. */
-CJ_INLINE vf cj_log1p_unit(vf z) {
+CJ_INLINE vf cj_log1p_unit(vf z)
+{
     vf one = vf_set1(1.0f), u = one + z, c = z - (u - one);
     vm big = vf_le(vf_set1(4.0f / 3), u); /* e = 1 */
     vf half = vf_sel(big, vf_set1(0.5f), one);
@@ -154,13 +166,15 @@ CJ_INLINE vf cj_log1p_unit(vf z) {
 /* ---- from exp and log ---------------------------------------------------------------------------------------------------------------- */
 
 /* z = exp(-|x|): 1/(1+z) for x >= 0, z/(1+z) below; relative accuracy on both sides. */
-CJ_INLINE vf vf_sigmoid(vf x) {
+CJ_INLINE vf vf_sigmoid(vf x)
+{
     vf one = vf_set1(1.0f), z = vf_exp_negabs(x);
     return vf_sel(vf_lt(x, vf_zero()), z, one) / (one + z);
 }
 
 /* tanh |x| = -t / (2 + t), t = expm1(-2|x|) */
-CJ_INLINE vf vf_tanh(vf x) {
+CJ_INLINE vf vf_tanh(vf x)
+{
     vf a = vf_max(vf_set1(-20.0f), (vf)((vi)x | vi_set1(INT32_MIN)) * vf_set1(2.0f));
     cj_exp_parts p = cj_exp_reduce(vf_fma, a);
     vf em1 = vf_fma(p.r * p.r, cj_poly(vf_fma, p.r, cj_expm1_c, 6), p.r);
@@ -175,10 +189,13 @@ CJ_INLINE vf vf_logsigmoid(vf x) { return vf_min(vf_zero(), x) - cj_log1p_unit(v
 
 /* ---- erf: x + x P(x^2) below 0.92, 1 - exp(t R(t)) above, t = |x| -------------------------------------------------------------------------- */
 
-static const float cj_erf_small_c[] = { 0.128379166f, -0.376126289f, 0.112836257f, -0.0268557314f, 0.00519240508f, -0.000804976968f, 7.99664995e-05f };
-static const float cj_erf_large_c[] = { -1.1286428f, -0.635174513f, -0.1061984f, 0.0237288345f, -0.00362671399f, 0.000318924722f, -1.08432478e-05f };
+static const float cj_erf_small_c[] = { 0.128379166f,   -0.376126289f,    0.112836257f,   -0.0268557314f,
+                                        0.00519240508f, -0.000804976968f, 7.99664995e-05f };
+static const float cj_erf_large_c[] = { -1.1286428f,     -0.635174513f,   -0.1061984f,     0.0237288345f,
+                                        -0.00362671399f, 0.000318924722f, -1.08432478e-05f };
 
-CJ_INLINE vf vf_erf(vf x) {
+CJ_INLINE vf vf_erf(vf x)
+{
     vf a = vf_abs(x), t = vf_min(vf_set1(3.95f), a), u = x * x;
     vf small = vf_fma(x, cj_poly(vf_fma, u, cj_erf_small_c, 7), x);
     vf large = vf_set1(1.0f) - cj_exp_clamped(vf_fma, t * cj_poly(vf_fma, t, cj_erf_large_c, 7));
@@ -191,12 +208,11 @@ static const float cj_sin_c[] = { -0.166666552f, 0.00833218824f, -0.000195179979
 static const float cj_cos_c[] = { 0.0416666456f, -0.00138873013f, 2.44306702e-05f };
 
 CJ_INLINE vf cj_sin_poly(vf r, vf u) { return vf_fma(r * u, cj_poly(vf_fma, u, cj_sin_c, 3), r); }
-CJ_INLINE vf cj_cos_poly(vf u) {
-    return vf_fma(u * u, cj_poly(vf_fma, u, cj_cos_c, 3), vf_fma(u, vf_set1(-0.5f), vf_set1(1.0f)));
-}
+CJ_INLINE vf cj_cos_poly(vf u) { return vf_fma(u * u, cj_poly(vf_fma, u, cj_cos_c, 3), vf_fma(u, vf_set1(-0.5f), vf_set1(1.0f))); }
 
 /* sin(x + quarter pi/2).  pi/2 in three parts; the products must not be rounded, hence the exact fma. */
-CJ_INLINE vf cj_sin_shifted(vf x, int quarter, float (*libm)(float)) {
+CJ_INLINE vf cj_sin_shifted(vf x, int quarter, float (*libm)(float))
+{
     vm far = vm_not(vf_le(vf_abs(x), vf_set1(1e5f)));
     vf z = vf_and_mask(vm_not(far), x), magic = vf_set1(CJ_ROUND_MAGIC);
     vf m = vf_fma(z, vf_set1(0.636619772f), magic), n = m - magic;
@@ -218,7 +234,8 @@ static const float cj_sin2pi_c[] = { -41.3418617f, 81.6246719f, -76.726059f };
 static const float cj_cos2pi_c[] = { 1.0f, -19.7392082f, 64.9391403f, -85.4230652f, 58.5549469f };
 
 /* sin and cos of 2 pi u, 0 <= u < 1 in turns: u = k/4 + f exactly, |f| <= 1/8. */
-CJ_INLINE void vf_sincos_2pi_exact(vf u, vf *sin_out, vf *cos_out) {
+CJ_INLINE void vf_sincos_2pi_exact(vf u, vf *sin_out, vf *cos_out)
+{
     vf magic = vf_set1(CJ_ROUND_MAGIC), m = vf_fma_exact(u, vf_set1(4.0f), magic), k = m - magic;
     vi q = (vi)((vu)m - (vu)magic);
     vf f = vf_fma_exact(k, vf_set1(-0.25f), u), v = f * f;
@@ -232,10 +249,11 @@ CJ_INLINE void vf_sincos_2pi_exact(vf u, vf *sin_out, vf *cos_out) {
 
 /* ---- atan2: atan of min/max in [0, 1], then the octant -------------------------------------------------------------------------------- */
 
-static const float cj_atan_c[] = { -0.333332986f, 0.19998531f,   -0.142640516f, 0.109511748f,  -0.0840047523f,
+static const float cj_atan_c[] = { -0.333332986f, 0.19998531f,    -0.142640516f, 0.109511748f,  -0.0840047523f,
                                    0.0579065457f, -0.0311270021f, 0.0108873611f, -0.0017875476f };
 
-CJ_INLINE vf vf_atan2(vf y, vf x) {
+CJ_INLINE vf vf_atan2(vf y, vf x)
+{
     vf ax = vf_abs(x), ay = vf_abs(y), inf = vf_set1(INFINITY), one = vf_set1(1.0f);
     vf lo = vf_min(ax, ay), hi = vf_max(ax, ay);
     vm tiny = vf_lt(hi, vf_set1(0x1p-100f)); /* denormal quotients need no care, denormal operands do */
@@ -256,7 +274,8 @@ static const float cj_atanh_c[] = { 0.400009334f, 0.285035163f, 0.24151592f };
 
 /* log(1 + f) = 2 s + s^3 (2/3 + s^2 P(s^2)), s = f / (2 + f).  s, s^3 and the sums carry their rounding errors along: about 33 bits.
  * Returns the high part of e ln2 + log(1 + f). */
-CJ_INLINE vf cj_log_twofloat(vf a, vf *low) {
+CJ_INLINE vf cj_log_twofloat(vf a, vf *low)
+{
     vi e;
     vm tiny = vf_lt(a, vf_set1(0x1p-126f));
     vf f = cj_log_split(vf_sel(tiny, a * vf_set1(0x1p23f), a), &e) - vf_set1(1.0f);
@@ -266,7 +285,8 @@ CJ_INLINE vf cj_log_twofloat(vf a, vf *low) {
     vf u = s * s, u_lo = vf_fma_exact(s, s, vf_neg(u));
     vf t = s * u, t_lo = vf_fma_exact(s, u, vf_neg(t)) + s * u_lo;
     vf third = vf_set1(0.666666687f), v = t * third;
-    vf v_lo = vf_fma_exact(t, third, vf_neg(v)) + vf_fma(t, vf_fma(u, cj_poly(vf_fma, u, cj_atanh_c, 3), vf_set1(-1.98682149e-8f)), t_lo * third);
+    vf v_lo =
+        vf_fma_exact(t, third, vf_neg(v)) + vf_fma(t, vf_fma(u, cj_poly(vf_fma, u, cj_atanh_c, 3), vf_set1(-1.98682149e-8f)), t_lo * third);
     vf big = ef * vf_set1(CJ_LN2_HI), s2 = s + s, hi = big + s2, hi_lo = s2 - (hi - big);
     vf sum = hi + v, sum_lo = v - (sum - hi);
     vf lo = (sum_lo + hi_lo) + (v_lo + (vf_fma(s_lo + s_lo, u, s_lo + s_lo) + ef * vf_set1(CJ_LN2_LO)));
@@ -275,7 +295,8 @@ CJ_INLINE vf cj_log_twofloat(vf a, vf *low) {
     return r;
 }
 
-CJ_INLINE vf vf_pow(vf x, vf y) {
+CJ_INLINE vf vf_pow(vf x, vf y)
+{
     vf zero = vf_zero(), one = vf_set1(1.0f), inf = vf_set1(INFINITY), a = vf_abs(x), l_lo;
     vf l = cj_log_twofloat(a, &l_lo);
     vm edge = vm_or(vf_eq(a, zero), vm_not(vf_lt(a, inf)));
@@ -302,7 +323,8 @@ CJ_INLINE vf vf_pow(vf x, vf y) {
 #if defined CJ_ISA_AVX512
 
 /* A table of 32 intervals, looked up within registers (gelu_table.h); |x| beyond the table counts as its end, NaN too. */
-CJ_INLINE vf cj_table32(const float (*table)[32], vf x, float scale) {
+CJ_INLINE vf cj_table32(const float (*table)[32], vf x, float scale)
+{
     vf magic = vf_set1(CJ_ROUND_MAGIC), s = vf_set1(scale);
     vf a = _mm512_range_ps(x, vf_set1(31 / scale), 2 << 2 | 2); /* min(|x|, end), sign cleared */
     vf m = vf_fma(a, s, magic), d = _mm512_fmsub_ps(a, s, m - magic);
@@ -318,7 +340,8 @@ CJ_INLINE vf cj_table32(const float (*table)[32], vf x, float scale) {
 CJ_INLINE vf vf_gelu(vf x) { return vf_max(vf_zero(), x) - cj_table32(cj_gelu_table, x, CJ_GELU_TABLE_S); }
 
 /* Phi(x) + x phi(x) = [x > 0] - sign(x) (Phi(-a) - a phi(a)) */
-CJ_INLINE vf vf_gelu_slope(vf x) {
+CJ_INLINE vf vf_gelu_slope(vf x)
+{
     vf v = cj_table32(cj_slope_table, x, CJ_SLOPE_TABLE_S);
     v = _mm512_mask_sub_ps(v, vf_le(vf_zero(), x), vf_set1(1.0f), v);
     return vf_sel(vf_isnan(x), x, v);
@@ -327,23 +350,26 @@ CJ_INLINE vf vf_gelu_slope(vf x) {
 #else
 
 /* Phi(-a) = exp(-a^2/2) t G(t), t = 1 / (1 + 0.35 a), for a >= 0: accurate relative to Phi, far into the tail. */
-static const float cj_phi_c[] = { 0.139621258f,  0.13986434f,  0.119815521f,  0.105574474f, -0.0232624654f,
+static const float cj_phi_c[] = { 0.139621258f, 0.13986434f,   0.119815521f, 0.105574474f, -0.0232624654f,
                                   0.159390047f, -0.255898595f, 0.144058853f, -0.02916345f };
 
-CJ_INLINE vf cj_phi_tail(vf a, vf *gauss) { /* 0 <= a <= 14.4; *gauss = exp(-a^2/2) */
+CJ_INLINE vf cj_phi_tail(vf a, vf *gauss)
+{ /* 0 <= a <= 14.4; *gauss = exp(-a^2/2) */
     vf t = vf_set1(1.0f) / vf_fma(a, vf_set1(0.35f), vf_set1(1.0f));
     *gauss = cj_exp_clamped(vf_fma, a * a * vf_set1(-0.5f));
     return *gauss * (t * cj_poly(vf_fma, t, cj_phi_c, 9));
 }
 
 /* max(x, 0) - a Phi(-a), a = |x|: no cancellation and no inf * 0. */
-CJ_INLINE vf vf_gelu(vf x) {
+CJ_INLINE vf vf_gelu(vf x)
+{
     vf gauss, a = vf_min(vf_set1(14.4f), vf_abs(x));
     return vf_fnma(a, cj_phi_tail(a, &gauss), vf_max(vf_zero(), x));
 }
 
 /* Phi(x) + x phi(x) = [x > 0] - sign(x) (Phi(-a) - a phi(a)) */
-CJ_INLINE vf vf_gelu_slope(vf x) {
+CJ_INLINE vf vf_gelu_slope(vf x)
+{
     vf gauss, a = vf_min(vf_set1(14.4f), vf_abs(x)), tail = cj_phi_tail(a, &gauss);
     vf v = vf_fnma(a * gauss, vf_set1(0.398942280f), tail);
     return vf_sel(vf_lt(x, vf_zero()), v, vf_set1(1.0f) - v);
@@ -352,16 +378,18 @@ CJ_INLINE vf vf_gelu_slope(vf x) {
 #endif
 
 /* The tanh form: x sigmoid(u), u = 2 sqrt(2/pi) (x + 0.044715 x^3). */
-#define CJ_GELU_K 1.59576912f /* 2 sqrt(2/pi) */
+#define CJ_GELU_K 1.59576912f    /* 2 sqrt(2/pi) */
 #define CJ_GELU_KC 0.0713548163f /* that times 0.044715 */
 
-CJ_INLINE vf vf_gelu_tanh(vf x) {
+CJ_INLINE vf vf_gelu_tanh(vf x)
+{
     vf u = x * vf_fma(x * x, vf_set1(CJ_GELU_KC), vf_set1(CJ_GELU_K));
     return vf_max(vf_set1(-20.0f), x) * vf_sigmoid(u);
 }
 
 /* s + x s (1-s) u'(x) */
-CJ_INLINE vf vf_gelu_tanh_slope(vf x) {
+CJ_INLINE vf vf_gelu_tanh_slope(vf x)
+{
     vf c = vf_min(vf_set1(20.0f), vf_max(vf_set1(-20.0f), x)), c2 = c * c;
     vf u = c * vf_fma(c2, vf_set1(CJ_GELU_KC), vf_set1(CJ_GELU_K));
     vf du = c * vf_fma(c2, vf_set1(3 * CJ_GELU_KC), vf_set1(CJ_GELU_K));
@@ -372,7 +400,8 @@ CJ_INLINE vf vf_gelu_tanh_slope(vf x) {
 
 /* SiLU: x sigmoid(x); slope s (1 + x (1-s)) */
 CJ_INLINE vf vf_silu(vf x) { return vf_max(vf_set1(-110.0f), x) * vf_sigmoid(x); }
-CJ_INLINE vf vf_silu_slope(vf x) {
+CJ_INLINE vf vf_silu_slope(vf x)
+{
     vf c = vf_min(vf_set1(110.0f), vf_max(vf_set1(-110.0f), x));
     vf one = vf_set1(1.0f), z = vf_exp_negabs(c), w = one / (one + z);
     vf s = vf_sel(vf_lt(c, vf_zero()), z, one) * w;

@@ -5,7 +5,8 @@ cj_ew_small_fn CJ_K(cj__ew_small);
 cj_ew_run_fn CJ_K(cj__ew_run);
 cj_ew_span_fn CJ_K(cj__ew_span);
 cj_gemm_fn CJ_K(cj__gemm_f32), CJ_K(cj__gemm_f64), CJ_K(cj__gemm_bf16), CJ_K(cj__gemm_f16);
-cj_gemm_workspace_fn CJ_K(cj__gemm_workspace_f32), CJ_K(cj__gemm_workspace_f64), CJ_K(cj__gemm_workspace_bf16), CJ_K(cj__gemm_workspace_f16);
+cj_gemm_workspace_fn CJ_K(cj__gemm_workspace_f32), CJ_K(cj__gemm_workspace_f64), CJ_K(cj__gemm_workspace_bf16),
+    CJ_K(cj__gemm_workspace_f16);
 cj_reduce_fn CJ_K(cj__reduce);
 cj_copy_fn CJ_K(cj__copy);
 cj_fill_fn CJ_K(cj__fill);
@@ -41,7 +42,10 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
     .ew_small = CJ_K(cj__ew_small),
     .ew_run = CJ_K(cj__ew_run),
     .ew_span = CJ_K(cj__ew_span),
-    .gemm = { [CJ_F32] = CJ_K(cj__gemm_f32), [CJ_F64] = CJ_K(cj__gemm_f64), [CJ_BF16] = CJ_K(cj__gemm_bf16), [CJ_F16] = CJ_K(cj__gemm_f16) },
+    .gemm = { [CJ_F32] = CJ_K(cj__gemm_f32),
+              [CJ_F64] = CJ_K(cj__gemm_f64),
+              [CJ_BF16] = CJ_K(cj__gemm_bf16),
+              [CJ_F16] = CJ_K(cj__gemm_f16) },
     .gemm_workspace = { [CJ_F32] = CJ_K(cj__gemm_workspace_f32),
                         [CJ_F64] = CJ_K(cj__gemm_workspace_f64),
                         [CJ_BF16] = CJ_K(cj__gemm_workspace_bf16),

@@ -118,13 +118,22 @@ static void sgd_range(void *arg, int64_t begin, int64_t end, int worker)
     const update_job *j = arg;
     const cj_update_opts *o = j->o;
     (void)worker;
-    const sgd_f32 c = { vf_set1((float)o->lr), vf_set1((float)o->momentum), vf_set1((float)(1.0 - o->dampening)), vf_set1((float)o->weight_decay),
-                        vf_set1((float)o->grad_scale), o->momentum != 0.0, o->weight_decay != 0.0, o->grad_scale != 1.0, o->nesterov, o->first };
+    const sgd_f32 c = { vf_set1((float)o->lr),
+                        vf_set1((float)o->momentum),
+                        vf_set1((float)(1.0 - o->dampening)),
+                        vf_set1((float)o->weight_decay),
+                        vf_set1((float)o->grad_scale),
+                        o->momentum != 0.0,
+                        o->weight_decay != 0.0,
+                        o->grad_scale != 1.0,
+                        o->nesterov,
+                        o->first };
     walk w = walk_from(j, begin, end);
     const cj_update_slice *s;
     int64_t from, to;
     while (walk_next(&w, &s, &from, &to)) {
-        if (j->t == CJ_F64) sgd_f64_piece(o, (double *)s->p + from, (const double *)s->g + from, s->m ? (double *)s->m + from : NULL, to - from);
+        if (j->t == CJ_F64)
+            sgd_f64_piece(o, (double *)s->p + from, (const double *)s->g + from, s->m ? (double *)s->m + from : NULL, to - from);
         else sgd_f32_piece(&c, (float *)s->p + from, (const float *)s->g + from, s->m ? (float *)s->m + from : NULL, to - from);
     }
 }
@@ -202,10 +211,18 @@ static void adam_range(void *arg, int64_t begin, int64_t end, int worker)
     const cj_update_opts *o = j->o;
     (void)worker;
     const bool decay = o->weight_decay != 0.0, near = 1.0 - o->beta1 >= 0.5;
-    const adam_f32 c = { vf_set1((float)(near ? o->beta1 : 1.0 - o->beta1)), vf_set1((float)o->beta2), vf_set1((float)(1.0 - o->beta2)),
-                         vf_set1((float)sqrt(o->bias2)), vf_set1((float)o->eps), vf_set1((float)(o->lr / o->bias1)),
-                         vf_set1((float)(o->decoupled ? 1.0 - o->lr * o->weight_decay : o->weight_decay)), vf_set1((float)o->grad_scale),
-                         decay && !o->decoupled, decay && o->decoupled, o->grad_scale != 1.0, near };
+    const adam_f32 c = { vf_set1((float)(near ? o->beta1 : 1.0 - o->beta1)),
+                         vf_set1((float)o->beta2),
+                         vf_set1((float)(1.0 - o->beta2)),
+                         vf_set1((float)sqrt(o->bias2)),
+                         vf_set1((float)o->eps),
+                         vf_set1((float)(o->lr / o->bias1)),
+                         vf_set1((float)(o->decoupled ? 1.0 - o->lr * o->weight_decay : o->weight_decay)),
+                         vf_set1((float)o->grad_scale),
+                         decay && !o->decoupled,
+                         decay && o->decoupled,
+                         o->grad_scale != 1.0,
+                         near };
     walk w = walk_from(j, begin, end);
     const cj_update_slice *s;
     int64_t from, to;
