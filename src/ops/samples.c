@@ -87,7 +87,7 @@ static cj_shape base_shape(const cj_shape *s, cj_layout layout)
 
 static int64_t element_at(const cj_shape *s, const cj_shape *b, cj_layout layout, int64_t place)
 {
-    int64_t at[CJ_MAX_DIMS], e = 0;
+    int64_t at[CJ_MAX_DIMS] = { 0 }, e = 0;
     for (int d = b->ndim - 1; d >= 0; d--) {
         at[d] = place % b->dim[d];
         place /= b->dim[d];
