@@ -172,14 +172,14 @@ static void check(const sample *s, cj_dtype dtype)
 #define X2 x[2]
 F(neg, cj_neg(X0))
 F(abs, cj_abs(X0))
-F(sign, cj_sign(X0)) F(exp, cj_exp(X0)) F(expm1, cj_expm1(X0)) F(log, cj_log(X0)) F(log1p, cj_log1p(X0)) F(sqrt, cj_sqrt(X0)) F(
-    rsqrt, cj_rsqrt(X0)) F(reciprocal, cj_reciprocal(X0)) F(square, cj_square(X0)) F(sin, cj_sin(X0)) F(cos, cj_cos(X0)) F(tanh,
-                                                                                                                           cj_tanh(X0))
-    F(sigmoid, cj_sigmoid(X0)) F(erf, cj_erf(X0)) F(floor, cj_floor(X0)) F(ceil, cj_ceil(X0)) F(round, cj_round(X0)) F(trunc, cj_trunc(X0)) F(
-        relu,
-        cj_relu(
-            X0)) F(gelu,
-                   cj_gelu(X0)) F(gelu_tanh, cj_gelu(X0, .tanh = true))
+F(sign, cj_sign(X0))
+F(exp, cj_exp(X0))
+F(expm1, cj_expm1(X0)) F(log, cj_log(X0)) F(log1p, cj_log1p(X0)) F(sqrt, cj_sqrt(X0)) F(rsqrt, cj_rsqrt(X0)) F(
+    reciprocal, cj_reciprocal(X0)) F(square, cj_square(X0)) F(sin, cj_sin(X0)) F(cos, cj_cos(X0)) F(tanh, cj_tanh(X0)) F(sigmoid,
+                                                                                                                         cj_sigmoid(X0))
+    F(erf, cj_erf(X0)) F(floor, cj_floor(X0)) F(ceil, cj_ceil(X0)) F(round, cj_round(X0)) F(trunc, cj_trunc(X0)) F(relu, cj_relu(X0)) F(
+        gelu,
+        cj_gelu(X0)) F(gelu_tanh, cj_gelu(X0, .tanh = true))
         F(silu, cj_silu(X0)) F(softplus, cj_softplus(X0)) F(log_sigmoid, cj_log_sigmoid(X0)) F(
             add_scalar,
             cj_add_scalar(

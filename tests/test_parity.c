@@ -42,9 +42,11 @@ typedef cj_tensor *function(cj_ctx *c, const arguments *a, cj_tensor *const *in,
 
 UNARY(neg)
 UNARY(abs)
-UNARY(sign) UNARY(exp) UNARY(expm1) UNARY(log) UNARY(log1p) UNARY(sqrt) UNARY(rsqrt) UNARY(reciprocal) UNARY(square) UNARY(sin) UNARY(cos)
-    UNARY(tanh) UNARY(sigmoid) UNARY(erf) UNARY(floor) UNARY(ceil) UNARY(round) UNARY(trunc) UNARY(relu) UNARY(silu) UNARY(softplus)
-        UNARY(log_sigmoid) UNARY(isnan) UNARY(isfinite) UNARY(logical_not) UNARY(nonzero) CASE(gelu, cj_gelu(X, NULL))
+UNARY(sign)
+UNARY(exp)
+UNARY(expm1) UNARY(log) UNARY(log1p) UNARY(sqrt) UNARY(rsqrt) UNARY(reciprocal) UNARY(square) UNARY(sin) UNARY(cos) UNARY(tanh)
+    UNARY(sigmoid) UNARY(erf) UNARY(floor) UNARY(ceil) UNARY(round) UNARY(trunc) UNARY(relu) UNARY(silu) UNARY(softplus) UNARY(log_sigmoid)
+        UNARY(isnan) UNARY(isfinite) UNARY(logical_not) UNARY(nonzero) CASE(gelu, cj_gelu(X, NULL))
             CASE(gelu_tanh, cj_gelu(X, &(cj_gelu_opts){ .tanh = true })) CASE(clamp, cj_clamp(X, (double)A(0), (double)A(1))) BINARY(add)
                 BINARY(sub) BINARY(mul) BINARY(div) BINARY(maximum) BINARY(minimum) BINARY(fmod) BINARY(remainder) BINARY(atan2) BINARY(pow)
                     BINARY(eq) BINARY(ne) BINARY(lt) BINARY(le) BINARY(gt) BINARY(ge) BINARY(logical_and) BINARY(logical_or)
@@ -67,7 +69,9 @@ UNARY(sign) UNARY(exp) UNARY(expm1) UNARY(log) UNARY(log1p) UNARY(sqrt) UNARY(rs
     }
 REDUCTION(sum)
 REDUCTION(mean)
-REDUCTION(prod) REDUCTION(max) REDUCTION(min) REDUCTION(argmax) REDUCTION(argmin) REDUCTION(any) REDUCTION(all) REDUCTION(logsumexp)
+REDUCTION(prod)
+REDUCTION(max)
+REDUCTION(min) REDUCTION(argmax) REDUCTION(argmin) REDUCTION(any) REDUCTION(all) REDUCTION(logsumexp)
     CASE(var, cj_var(X, &(cj_var_opts){ .axes = reduce_opts(a).axes, .keepdim = A(1) != 0 }))
 
         CASE(slice, cj_slice(X, 0, A(0), A(1), A(2))) CASE(unfold, cj_unfold(X, 0, A(0), A(1))) CASE(diagonal, cj_diagonal(X, A(0), 0, 1))

@@ -300,6 +300,15 @@ static bool merge(fuser *f, group *a, group *b)
     return true;
 }
 
+/* Tells 0 from -0, and a NaN is itself. */
+static bool same_bits(double a, double b)
+{
+    uint64_t x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return x == y;
+}
+
 static int operand(fuser *f, group *g, const cj_arg *a)
 {
     double number;
@@ -311,7 +320,7 @@ static int operand(fuser *f, group *g, const cj_arg *a)
     value v = { 0 };
     if (constant_of(f, a, &number)) {
         for (int i = 0; i < g->n; i++)
-            if (g->v[i].constant && memcmp(&g->v[i].number, &number, sizeof number) == 0) return i;
+            if (g->v[i].constant && same_bits(g->v[i].number, number)) return i;
         v.constant = true;
         v.number = number;
         g->results++;

@@ -253,7 +253,7 @@ static void run_tail(void *arg, int64_t b, int64_t i0, int64_t i1, int64_t j0, i
     const cj_tail *t = arg;
     const cj_ew_arg *from = t->k->args;
     if (t->plain) {
-        char *at[CJ_EW_MAX_ARGS];
+        char *at[CJ_EW_MAX_ARGS] = { 0 };
         for (int64_t i = i0; i < i1; i++) {
             for (int a = 0; a < t->n; a++) at[a] = (char *)from[a].data + (i * t->row[a] + j0) * 4;
             run_plain(t, at, (int)(j1 - j0));
@@ -311,7 +311,7 @@ static bool run_product(cj_ctx *c, const cj_kernel *k)
         t->gemm.bias = k->call.in[2]->data; /* of a linear; an input of the step has no address yet when the plan is made */
     if (!cj__gemm_run(c, CJ_F32, &t->gemm)) return false;
     if (!t->after) return true;
-    char *at[CJ_EW_MAX_ARGS];
+    char *at[CJ_EW_MAX_ARGS] = { 0 };
     for (int a = 0; a < t->n; a++) at[a] = k->args[a].data;
     run_plain(t, at, (int)(t->gemm.m * t->gemm.n));
     return true;
@@ -349,6 +349,8 @@ static const char *run_fused_device(cj_ctx *c, const cj_kernel *k, device_kernel
         list[a] = &header[a];
     }
     const cj_call call = { c, &fused_op, k->prog, list, list + k->prog->n_in, k->prog->n_in, k->prog->n_out };
+    /* what comes back is a message of the back-end, not the call */
+    // cppcheck-suppress returnDanglingLifetime
     return kernel(c->device_state, &call);
 }
 

@@ -29,8 +29,8 @@ cj_tensor *cj__ew_bwd(cj_ew_code code, cj_tensor *a, cj_tensor *g);
 
 /* The value of a `full` call; false for any other operator. */
 bool cj__full_value(const cj_op *op, const void *attrs, double *value);
-/* A 0-d f32 constant where `like` lives. */
-cj_tensor *cj__const(const cj_tensor *like, double value);
+/* A 0-d f32 constant where t lives. */
+cj_tensor *cj__const(const cj_tensor *t, double value);
 
 /* as_strided over a contiguous x, and its transpose: zeros of `shape` with g added at the view's places. */
 cj_tensor *cj__as_strided(cj_tensor *x, const cj_strided_attrs *a);

@@ -181,6 +181,7 @@ static bool overlaps(const cj_strided_attrs *a)
         int best = -1;
         for (int d = 0; d < a->ndim; d++)
             if (!used[d] && (best < 0 || llabs(a->stride[d]) < llabs(a->stride[best]))) best = d;
+        if (best < 0) break;
         used[best] = true;
         if (a->shape[best] == 1) continue;
         if (llabs(a->stride[best]) <= reach) return true;

@@ -20,21 +20,23 @@
 #define CJ_EW_MAX_ARGS 24 /* inputs + outputs */
 #define CJ_EW_MAX_REGS 24 /* values alive at once */
 
+/* clang-format off */
 /* X(NAME, arity): r = f(a, b, c); s is the instruction's immediate. */
 #define CJ_EW_OPS(X)                                                                                                                       \
-    X(COPY, 1)                                                                                                                             \
-    X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(EXP, 1) X(EXPM1, 1) X(LOG, 1) X(LOG1P, 1) X(SQRT, 1) X(RSQRT, 1) X(RECIP, 1) X(SQUARE, 1) X(SIN, 1)   \
-        X(COS, 1) X(TANH, 1) X(SIGMOID, 1) X(ERF, 1) X(FLOOR, 1) X(CEIL, 1) X(ROUND, 1) X(TRUNC, 1) X(RELU, 1) X(NOT, 1) X(ISNAN, 1)       \
-            X(ISFINITE, 1) X(ADD, 2) X(SUB, 2) X(MUL, 2) X(DIV, 2) X(POW, 2) X(MAX, 2) X(MIN, 2) X(FMOD, 2) X(REMAINDER, 2) X(FLOORDIV, 2) \
-                X(ATAN2, 2) X(EQ, 2) X(NE, 2) X(LT, 2) X(LE, 2) X(GT, 2) X(GE, 2) X(AND, 2) X(OR, 2) X(XOR, 2)                             \
-                    X(WHERE, 3) /* a != 0 ? b : c */ X(FMA, 3) /* a*b + c, one rounding */                                                 \
-        X(CONST, 0) /* s */ X(ADDS, 1) X(MULS, 1) X(POWS, 1) /* a + s, a * s, a ** s */ X(MAXS, 1) X(MINS, 1) X(EQS, 1) X(NES, 1)          \
-            X(LTS, 1) X(LES, 1) X(GTS, 1)                                                                                                  \
-                X(GES, 1) /* fused composites; the forward value first, then its derivative times the gradient b */                        \
-        X(GELU, 1) X(GELU_BWD, 2) X(GELU_TANH, 1) X(GELU_TANH_BWD, 2) X(SILU, 1) X(SILU_BWD, 2) X(SOFTPLUS, 1) X(LOGSIGMOID, 1)            \
-            X(TANH_BWD, 2) /* a = tanh(x): b*(1-a*a) */ X(SIGMOID_BWD, 2) /* a = sigmoid(x): b*a*(1-a) */ X(                               \
-                RELU_BWD, 2) /* a = y or x: a > 0 ? b : 0 */                                                                               \
-        X(BCE_LOGITS, 2)     /* max(a,0) - a*b + log1p(exp(-|a|)) */
+    X(COPY, 1) X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(EXP, 1) X(EXPM1, 1) X(LOG, 1) X(LOG1P, 1) X(SQRT, 1) X(RSQRT, 1) X(RECIP, 1) X(SQUARE, 1)   \
+    X(SIN, 1) X(COS, 1) X(TANH, 1) X(SIGMOID, 1) X(ERF, 1) X(FLOOR, 1) X(CEIL, 1) X(ROUND, 1) X(TRUNC, 1) X(RELU, 1) X(NOT, 1)             \
+    X(ISNAN, 1) X(ISFINITE, 1)                                                                                                             \
+    X(ADD, 2) X(SUB, 2) X(MUL, 2) X(DIV, 2) X(POW, 2) X(MAX, 2) X(MIN, 2) X(FMOD, 2) X(REMAINDER, 2) X(FLOORDIV, 2) X(ATAN2, 2)             \
+    X(EQ, 2) X(NE, 2) X(LT, 2) X(LE, 2) X(GT, 2) X(GE, 2) X(AND, 2) X(OR, 2) X(XOR, 2)                                                     \
+    X(WHERE, 3) /* a != 0 ? b : c */ X(FMA, 3) /* a*b + c, one rounding */                                                                 \
+    X(CONST, 0) /* s */ X(ADDS, 1) X(MULS, 1) X(POWS, 1) /* a + s, a * s, a ** s */ X(MAXS, 1) X(MINS, 1)                                   \
+    X(EQS, 1) X(NES, 1) X(LTS, 1) X(LES, 1) X(GTS, 1) X(GES, 1)                                                                             \
+    /* fused composites; the forward value first, then its derivative times the gradient b */                                             \
+    X(GELU, 1) X(GELU_BWD, 2) X(GELU_TANH, 1) X(GELU_TANH_BWD, 2) X(SILU, 1) X(SILU_BWD, 2) X(SOFTPLUS, 1) X(LOGSIGMOID, 1)                 \
+    X(TANH_BWD, 2) /* a = tanh(x): b*(1-a*a) */ X(SIGMOID_BWD, 2) /* a = sigmoid(x): b*a*(1-a) */ X(RELU_BWD, 2) /* a = y or x: a > 0 ? b : 0 */ \
+    X(BCE_LOGITS, 2) /* max(a,0) - a*b + log1p(exp(-|a|)) */
+
+/* clang-format on */
 
 typedef enum cj_ew_code {
 #define X(name, arity) CJ_EW_##name,
@@ -43,7 +45,7 @@ typedef enum cj_ew_code {
         CJ_EW_CODES
 } cj_ew_code;
 
-/* Semantics where C is silent, as in PyTorch: MAX/MIN propagate NaN; SIGN(NaN) is NaN... RELU(NaN) is NaN; ROUND to even; comparisons and logic give
+/* Semantics where C is silent, as in PyTorch: MAX/MIN propagate NaN; SIGN(NaN) and RELU(NaN) are NaN; ROUND to even; comparisons and logic give
  * 0 or 1; REMAINDER has the sign of the divisor, FMOD of the dividend; integer DIV, FLOORDIV, REMAINDER, FMOD by zero set *fault and give 0. */
 typedef struct cj_ew_instr {
     uint8_t code;    /* cj_ew_code */
