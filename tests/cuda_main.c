@@ -170,233 +170,139 @@ static void check(const sample *s, cj_dtype dtype)
 #define X0 x[0]
 #define X1 x[1]
 #define X2 x[2]
+/* clang-format off */
 F(neg, cj_neg(X0))
 F(abs, cj_abs(X0))
 F(sign, cj_sign(X0))
 F(exp, cj_exp(X0))
-F(expm1, cj_expm1(X0)) F(log, cj_log(X0)) F(log1p, cj_log1p(X0)) F(sqrt, cj_sqrt(X0)) F(rsqrt, cj_rsqrt(X0)) F(
-    reciprocal, cj_reciprocal(X0)) F(square, cj_square(X0)) F(sin, cj_sin(X0)) F(cos, cj_cos(X0)) F(tanh, cj_tanh(X0)) F(sigmoid,
-                                                                                                                         cj_sigmoid(X0))
-    F(erf, cj_erf(X0)) F(floor, cj_floor(X0)) F(ceil, cj_ceil(X0)) F(round, cj_round(X0)) F(trunc, cj_trunc(X0)) F(relu, cj_relu(X0)) F(
-        gelu,
-        cj_gelu(X0)) F(gelu_tanh, cj_gelu(X0, .tanh = true))
-        F(silu, cj_silu(X0)) F(softplus, cj_softplus(X0)) F(log_sigmoid, cj_log_sigmoid(X0)) F(
-            add_scalar,
-            cj_add_scalar(
-                X0,
-                1.25)) F(mul_scalar,
-                         cj_mul_scalar(
-                             X0,
-                             -0.75)) F(pow2,
-                                       cj_pow_scalar(
-                                           X0,
-                                           2)) F(pow3,
-                                                 cj_pow_scalar(
-                                                     X0,
-                                                     3)) F(pow_half,
-                                                           cj_pow_scalar(
-                                                               X0,
-                                                               0.5)) F(pow_17,
-                                                                       cj_pow_scalar(
-                                                                           X0,
-                                                                           1.7)) F(pow_m1,
-                                                                                   cj_pow_scalar(X0, -1)) F(clamp, cj_clamp(X0, -1, 1.5))
-            F(isnan, cj_isnan(cj_log(X0))) F(isfinite, cj_isfinite(cj_div(X0, cj_sub(X0, X0)))) F(
-                not,
-                cj_logical_not(cj_floor(
-                    X0))) F(gt_s, cj_gt_scalar(X0, 0.5)) F(ge_s, cj_ge_scalar(X0, 0.5)) F(lt_s, cj_lt_scalar(X0, 0.5)) F(le_s, cj_le_scalar(X0, 0.5))
-                F(eq_s, cj_eq_scalar(cj_floor(X0), 1)) F(ne_s, cj_ne_scalar(cj_floor(X0), 1)) F(add, cj_add(X0, X1)) F(
-                    sub,
-                    cj_sub(
-                        X0,
-                        X1)) F(mul,
-                               cj_mul(X0, X1)) F(div, cj_div(X0, X1))
-                    F(pow, cj_pow(X0, X1)) F(maximum, cj_maximum(X0, X1)) F(minimum, cj_minimum(X0, X1)) F(fmod, cj_fmod(X0, X1)) F(
-                        remainder,
-                        cj_remainder(
-                            X0,
-                            X1)) F(floor_divide,
-                                   cj_floor_divide(X0, X1)) F(atan2, cj_atan2(X0, X1))
-                        F(eq, cj_eq(cj_floor(X0), cj_floor(X1))) F(ne, cj_ne(cj_floor(X0), cj_floor(X1))) F(lt, cj_lt(X0, X1)) F(le, cj_le(X0, X1)) F(
-                            gt,
-                            cj_gt(
-                                X0,
-                                X1)) F(ge,
-                                       cj_ge(X0, X1)) F(and, cj_logical_and(cj_floor(X0), cj_floor(X1)))
-                            F(or, cj_logical_or(cj_floor(X0), cj_floor(X1))) F(xor, cj_logical_xor(cj_floor(X0), cj_floor(X1))) F(
-                                add_t,
-                                cj_add(cj_t(X0), X1)) F(mul_steps, cj_mul(cj_slice(X0, 1, 1, CJ_END, 2), cj_slice(X1, 0, -1, CJ_END, -1)))
-                                F(add3, cj_mul(cj_permute(X0, CJ_AXES(2, 0, 1)), X1)) F(where, cj_where(X0, X1, X2)) F(
-                                    masked,
-                                    cj_masked_fill(
-                                        X1,
-                                        X0,
-                                        -3)) F(chain, cj_add(cj_mul(cj_gelu(cj_add_scalar(cj_mul_scalar(X0, 1.5), 0.2)), cj_sigmoid(X0)), X0))
-                                    F(bce, cj_bce_with_logits(X0, cj_detach(cj_sigmoid(X1)))) F(mse, cj_mse_loss(X0, X1)) F(
-                                        l1,
-                                        cj_l1_loss(X0, X1)) F(floats, cj_mul_scalar(X0, 0.5))
+F(expm1, cj_expm1(X0))
+F(log, cj_log(X0))
+F(log1p, cj_log1p(X0))
+F(sqrt, cj_sqrt(X0))
+F(rsqrt, cj_rsqrt(X0))
+F(reciprocal, cj_reciprocal(X0))
+F(square, cj_square(X0))
+F(sin, cj_sin(X0))
+F(cos, cj_cos(X0))
+F(tanh, cj_tanh(X0))
+F(sigmoid, cj_sigmoid(X0))
+F(erf, cj_erf(X0))
+F(floor, cj_floor(X0))
+F(ceil, cj_ceil(X0))
+F(round, cj_round(X0))
+F(trunc, cj_trunc(X0))
+F(relu, cj_relu(X0))
+F(gelu, cj_gelu(X0))
+F(gelu_tanh, cj_gelu(X0, .tanh = true))
+F(silu, cj_silu(X0))
+F(softplus, cj_softplus(X0))
+F(log_sigmoid, cj_log_sigmoid(X0))
+F(add_scalar, cj_add_scalar(X0, 1.25))
+F(mul_scalar, cj_mul_scalar(X0, -0.75))
+F(pow2, cj_pow_scalar(X0, 2))
+F(pow3, cj_pow_scalar(X0, 3))
+F(pow_half, cj_pow_scalar(X0, 0.5))
+F(pow_17, cj_pow_scalar(X0, 1.7))
+F(pow_m1, cj_pow_scalar(X0, -1))
+F(clamp, cj_clamp(X0, -1, 1.5))
+F(isnan, cj_isnan(cj_log(X0)))
+F(isfinite, cj_isfinite(cj_div(X0, cj_sub(X0, X0))))
+F(not, cj_logical_not(cj_floor(X0)))
+F(gt_s, cj_gt_scalar(X0, 0.5))
+F(ge_s, cj_ge_scalar(X0, 0.5))
+F(lt_s, cj_lt_scalar(X0, 0.5))
+F(le_s, cj_le_scalar(X0, 0.5))
+F(eq_s, cj_eq_scalar(cj_floor(X0), 1))
+F(ne_s, cj_ne_scalar(cj_floor(X0), 1))
+F(add, cj_add(X0, X1))
+F(sub, cj_sub(X0, X1))
+F(mul, cj_mul(X0, X1))
+F(div, cj_div(X0, X1))
+F(pow, cj_pow(X0, X1))
+F(maximum, cj_maximum(X0, X1))
+F(minimum, cj_minimum(X0, X1))
+F(fmod, cj_fmod(X0, X1))
+F(remainder, cj_remainder(X0, X1))
+F(floor_divide, cj_floor_divide(X0, X1))
+F(atan2, cj_atan2(X0, X1))
+F(eq, cj_eq(cj_floor(X0), cj_floor(X1)))
+F(ne, cj_ne(cj_floor(X0), cj_floor(X1)))
+F(lt, cj_lt(X0, X1))
+F(le, cj_le(X0, X1))
+F(gt, cj_gt(X0, X1))
+F(ge, cj_ge(X0, X1))
+F(and, cj_logical_and(cj_floor(X0), cj_floor(X1)))
+F(or, cj_logical_or(cj_floor(X0), cj_floor(X1)))
+F(xor, cj_logical_xor(cj_floor(X0), cj_floor(X1)))
+F(add_t, cj_add(cj_t(X0), X1))
+F(mul_steps, cj_mul(cj_slice(X0, 1, 1, CJ_END, 2), cj_slice(X1, 0, -1, CJ_END, -1)))
+F(add3, cj_mul(cj_permute(X0, CJ_AXES(2, 0, 1)), X1))
+F(where, cj_where(X0, X1, X2))
+F(masked, cj_masked_fill(X1, X0, -3))
+F(chain, cj_add(cj_mul(cj_gelu(cj_add_scalar(cj_mul_scalar(X0, 1.5), 0.2)), cj_sigmoid(X0)), X0))
+F(bce, cj_bce_with_logits(X0, cj_detach(cj_sigmoid(X1))))
+F(mse, cj_mse_loss(X0, X1))
+F(l1, cj_l1_loss(X0, X1))
+F(floats, cj_mul_scalar(X0, 0.5))
+/* clang-format on */
 
-                                        F(sum, cj_sum(X0)) F(sum0, cj_sum(X0, .axes = CJ_AXIS(0))) F(sum1, cj_sum(X0, .axes = CJ_AXIS(1))) F(
-                                            sum2,
-                                            cj_sum(
-                                                X0,
-                                                .axes =
-                                                    CJ_AXIS(2),
-                                                .keepdim =
-                                                    true)) F(sum02,
-                                                             cj_sum(X0, .axes = CJ_AXES(0, 2))) F(mean, cj_mean(X0))
-                                            F(mean1, cj_mean(X0, .axes = CJ_AXIS(1))) F(prod, cj_prod(X0, .axes = CJ_AXIS(-1))) F(max, cj_max(X0)) F(
-                                                max1,
-                                                cj_max(
-                                                    X0,
-                                                    .axes =
-                                                        CJ_AXIS(
-                                                            1))) F(min0,
-                                                                   cj_min(X0, .axes = CJ_AXIS(0))) F(argmax, cj_argmax(X0))
-                                                F(argmax1, cj_argmax(X0, .axes = CJ_AXIS(1))) F(argmin0, cj_argmin(X0, .axes = CJ_AXIS(0))) F(
-                                                    any,
-                                                    cj_any(
-                                                        cj_gt_scalar(X0, 2.4),
-                                                        .axes =
-                                                            CJ_AXIS(
-                                                                1))) F(all,
-                                                                       cj_all(cj_gt_scalar(X0, -2.4), .axes = CJ_AXIS(0))) F(var, cj_var(X0, .axes = CJ_AXIS(-1)))
-                                                    F(logsumexp, cj_logsumexp(X0, .axes = CJ_AXIS(1))) F(
-                                                        sum_t,
-                                                        cj_sum(cj_t(X0),
-                                                               .axes =
-                                                                   CJ_AXIS(0))) F(argmax_ties, cj_argmax(cj_floor(X0), .axes = CJ_AXIS(0)))
+F(sum, cj_sum(X0))
+F(sum0, cj_sum(X0, .axes = CJ_AXIS(0))) F(sum1, cj_sum(X0, .axes = CJ_AXIS(1))) F(sum2, cj_sum(X0, .axes = CJ_AXIS(2), .keepdim = true)) F(
+    sum02, cj_sum(X0, .axes = CJ_AXES(0, 2))) F(mean,
+                                                cj_mean(X0)) F(mean1,
+                                                               cj_mean(X0, .axes = CJ_AXIS(1))) F(prod, cj_prod(X0, .axes = CJ_AXIS(-1)))
+    F(max, cj_max(X0)) F(max1, cj_max(X0, .axes = CJ_AXIS(1))) F(min0, cj_min(X0, .axes = CJ_AXIS(0))) F(argmax, cj_argmax(X0)) F(
+        argmax1, cj_argmax(X0, .axes = CJ_AXIS(1))) F(argmin0, cj_argmin(X0, .axes = CJ_AXIS(0)))
+        F(any, cj_any(cj_gt_scalar(X0, 2.4), .axes = CJ_AXIS(1))) F(all, cj_all(cj_gt_scalar(X0, -2.4), .axes = CJ_AXIS(0))) F(
+            var, cj_var(X0, .axes = CJ_AXIS(-1))) F(logsumexp, cj_logsumexp(X0, .axes = CJ_AXIS(1)))
+            F(sum_t, cj_sum(cj_t(X0), .axes = CJ_AXIS(0))) F(argmax_ties, cj_argmax(cj_floor(X0), .axes = CJ_AXIS(0)))
 
-                                                        F(cat, cj_cat(CJ_TENSORS(X0, X1, X0), 3, 1)) F(stack, cj_stack(CJ_TENSORS(X0, X1), 2, 0)) F(
-                                                            clone_t,
-                                                            cj_clone(
-                                                                cj_t(X0))) F(slice,
-                                                                             cj_slice(X0, 1, 2, -1, 3)) F(back, cj_slice(X0, 0, -1, CJ_END, -2))
-                                                            F(unfold, cj_unfold(X0, 1, 5, 2)) F(diagonal, cj_diagonal(X0, 1, 0, 1)) F(
-                                                                select,
-                                                                cj_select(
-                                                                    X0,
-                                                                    1, 3)) F(tril,
-                                                                             cj_tril(X0, 0)) F(expand, cj_expand(X0, CJ_SHAPE(4, 7, 9)))
-                                                                F(reshape, cj_reshape(cj_t(X0), CJ_SHAPE(-1))) F(
-                                                                    to_i64,
-                                                                    cj_cast(
-                                                                        cj_mul_scalar(X0, 100),
-                                                                        CJ_I64)) F(to_i32,
-                                                                                   cj_cast(
-                                                                                       cj_mul_scalar(X0, 1e9),
-                                                                                       CJ_I32)) F(to_u8, cj_cast(cj_mul_scalar(X0, 200), CJ_U8))
-                                                                    F(to_bool, cj_cast(cj_floor(X0), CJ_BOOL)) F(
-                                                                        to_bf16, cj_cast(
-                                                                                     X0,
-                                                                                     CJ_BF16)) F(to_f16,
-                                                                                                 cj_cast(cj_mul_scalar(X0, 1e-5), CJ_F16))
-                                                                        F(to_f64, cj_cast(X0, CJ_F64)) F(i_cast, cj_cast(X0, CJ_F16)) F(
-                                                                            i_to_u8, cj_cast(cj_mul_scalar(X0, 100), CJ_U8))
+                F(cat, cj_cat(CJ_TENSORS(X0, X1, X0), 3, 1)) F(stack, cj_stack(CJ_TENSORS(X0, X1), 2, 0)) F(clone_t, cj_clone(cj_t(X0))) F(
+                    slice, cj_slice(X0, 1, 2, -1, 3)) F(back, cj_slice(X0, 0, -1, CJ_END, -2))
+                    F(unfold, cj_unfold(X0, 1, 5, 2)) F(diagonal, cj_diagonal(X0, 1, 0, 1))
+                        F(select, cj_select(X0, 1, 3)) F(tril, cj_tril(X0, 0)) F(expand, cj_expand(X0, CJ_SHAPE(4, 7, 9))) F(
+                            reshape, cj_reshape(cj_t(X0), CJ_SHAPE(-1))) F(to_i64, cj_cast(cj_mul_scalar(X0, 100), CJ_I64))
+                            F(to_i32, cj_cast(cj_mul_scalar(X0, 1e9), CJ_I32)) F(to_u8, cj_cast(cj_mul_scalar(X0, 200), CJ_U8))
+                                F(to_bool, cj_cast(cj_floor(X0), CJ_BOOL)) F(to_bf16, cj_cast(X0, CJ_BF16)) F(
+                                    to_f16,
+                                    cj_cast(cj_mul_scalar(X0, 1e-5), CJ_F16)) F(to_f64, cj_cast(X0, CJ_F64))
+                                    F(i_cast, cj_cast(X0, CJ_F16)) F(i_to_u8, cj_cast(cj_mul_scalar(X0, 100), CJ_U8))
 
-                                                                            F(index_select,
-                                                                              cj_index_select(
-                                                                                  X0,
-                                                                                  0, X1)) F(index_select1, cj_index_select(X0, 1, X1))
-                                                                                F(embedding, cj_embedding(X0, X1)) F(gather, cj_gather(X0, 1, X1)) F(
-                                                                                    index_add,
-                                                                                    cj_index_add(
-                                                                                        X0,
-                                                                                        0, X1,
-                                                                                        X2)) F(index_add1, cj_index_add(X0, 1, X1, X2))
-                                                                                    F(scatter_add, cj_scatter_add(X0, 1, X1, X2)) F(
-                                                                                        scatter_flat,
-                                                                                        cj_scatter_add(
-                                                                                            X0,
-                                                                                            0, X1, X2)) F(one_hot, cj_one_hot(X0, 11))
+                                        F(index_select,
+                                          cj_index_select(X0, 0, X1)) F(index_select1, cj_index_select(X0, 1, X1))
+                                            F(embedding, cj_embedding(X0, X1)) F(gather, cj_gather(X0, 1, X1)) F(
+                                                index_add, cj_index_add(X0, 0, X1, X2)) F(index_add1, cj_index_add(X0, 1, X1, X2))
+                                                F(scatter_add, cj_scatter_add(X0, 1, X1, X2)) F(
+                                                    scatter_flat,
+                                                    cj_scatter_add(X0, 0, X1, X2)) F(one_hot, cj_one_hot(X0, 11))
 
-                                                                                        F(matmul, cj_matmul(X0, X1)) F(matmul_tn, cj_matmul(cj_t(X0), X1)) F(
-                                                                                            matmul_nt,
-                                                                                            cj_matmul(
-                                                                                                X0,
-                                                                                                cj_t(X1))) F(matmul_tt,
-                                                                                                             cj_matmul(cj_t(X0), cj_t(X1)))
-                                                                                            F(matmul_steps,
-                                                                                              cj_matmul(
-                                                                                                  cj_slice(X0, 1, 0, CJ_END, 2),
-                                                                                                  X1)) F(matmul_expand,
-                                                                                                         cj_matmul(
-                                                                                                             cj_expand(
-                                                                                                                 X0,
-                                                                                                                 CJ_SHAPE(17, 33)),
-                                                                                                             X1))
-                                                                                                F(linear,
-                                                                                                  cj_linear_op(
-                                                                                                      X0,
-                                                                                                      X1,
-                                                                                                      X2)) F(linear0,
-                                                                                                             cj_linear_op(
-                                                                                                                 X0,
-                                                                                                                 X1,
-                                                                                                                 NULL)) F(dot, cj_dot(X0, X1))
-                                                                                                    F(outer, cj_outer(X0, X1)) F(
-                                                                                                        heads,
-                                                                                                        cj_matmul(
-                                                                                                            cj_transpose(X0, 1, 2),
-                                                                                                            cj_t(cj_transpose(X1, 1, 2))))
+                                                    F(matmul, cj_matmul(X0, X1)) F(matmul_tn, cj_matmul(cj_t(X0), X1)) F(
+                                                        matmul_nt, cj_matmul(X0, cj_t(X1))) F(matmul_tt, cj_matmul(cj_t(X0), cj_t(X1)))
+                                                        F(matmul_steps,
+                                                          cj_matmul(cj_slice(X0, 1, 0, CJ_END, 2),
+                                                                    X1)) F(matmul_expand, cj_matmul(cj_expand(X0, CJ_SHAPE(17, 33)), X1))
+                                                            F(linear,
+                                                              cj_linear_op(X0, X1, X2)) F(linear0, cj_linear_op(X0, X1, NULL))
+                                                                F(dot, cj_dot(X0, X1)) F(outer, cj_outer(X0, X1)) F(
+                                                                    heads, cj_matmul(cj_transpose(X0, 1, 2), cj_t(cj_transpose(X1, 1, 2))))
 
-                                                                                                        F(softmax, cj_softmax(X0, -1)) F(
-                                                                                                            softmax0,
-                                                                                                            cj_softmax(X0,
-                                                                                                                       0)) F(log_softmax,
-                                                                                                                             cj_log_softmax(X0, -1))
-                                                                                                            F(norm0, cj_layer_norm(X0, NULL, NULL, 0)) F(
-                                                                                                                norm1, cj_layer_norm(
-                                                                                                                           X0,
-                                                                                                                           X1,
-                                                                                                                           NULL,
-                                                                                                                           0)) F(norm2,
-                                                                                                                                 cj_layer_norm(X0, X1, X2, 1e-3))
-                                                                                                                F(ce,
-                                                                                                                  cj_cross_entropy(
-                                                                                                                      X0,
-                                                                                                                      X1)) F(ce_sum,
-                                                                                                                             cj_cross_entropy(
-                                                                                                                                 X0,
-                                                                                                                                 X1,
-                                                                                                                                 .reduction =
-                                                                                                                                     CJ_SUM))
-                                                                                                                    F(ce_none,
-                                                                                                                      cj_cross_entropy(
-                                                                                                                          X0,
-                                                                                                                          X1,
-                                                                                                                          .reduction =
-                                                                                                                              CJ_NONE))
-                                                                                                                        F(ce_smooth,
-                                                                                                                          cj_cross_entropy(
-                                                                                                                              X0,
-                                                                                                                              X1,
-                                                                                                                              .label_smoothing =
-                                                                                                                                  0.1))
-                                                                                                                            F(ce_ignore,
-                                                                                                                              cj_cross_entropy(
-                                                                                                                                  X0,
-                                                                                                                                  X1,
-                                                                                                                                  .ignore_index =
-                                                                                                                                      3))
-                                                                                                                                F(nll,
-                                                                                                                                  cj_nll_loss(
-                                                                                                                                      cj_log_softmax(
-                                                                                                                                          X0,
-                                                                                                                                          -1),
-                                                                                                                                      X1))
-                                                                                                                                    F(attention,
-                                                                                                                                      cj_attention(
-                                                                                                                                          X0,
-                                                                                                                                          X1,
-                                                                                                                                          X2,
-                                                                                                                                          .causal =
-                                                                                                                                              true))
-                                                                                                                                        F(attention_full,
-                                                                                                                                          cj_attention(
-                                                                                                                                              X0,
-                                                                                                                                              X1,
-                                                                                                                                              X2))
+                                                                    F(softmax, cj_softmax(X0, -1)) F(softmax0, cj_softmax(X0, 0)) F(
+                                                                        log_softmax,
+                                                                        cj_log_softmax(X0, -1)) F(norm0, cj_layer_norm(X0, NULL, NULL, 0))
+                                                                        F(norm1, cj_layer_norm(X0, X1, NULL, 0)) F(
+                                                                            norm2,
+                                                                            cj_layer_norm(X0, X1, X2, 1e-3)) F(ce, cj_cross_entropy(X0, X1))
+                                                                            F(ce_sum, cj_cross_entropy(X0, X1, .reduction = CJ_SUM))
+                                                                                F(ce_none, cj_cross_entropy(X0, X1, .reduction = CJ_NONE))
+                                                                                    F(ce_smooth,
+                                                                                      cj_cross_entropy(X0, X1, .label_smoothing = 0.1))
+                                                                                        F(ce_ignore,
+                                                                                          cj_cross_entropy(X0, X1, .ignore_index = 3))
+                                                                                            F(nll, cj_nll_loss(cj_log_softmax(X0, -1), X1))
+                                                                                                F(attention,
+                                                                                                  cj_attention(X0, X1, X2, .causal = true))
+                                                                                                    F(attention_full,
+                                                                                                      cj_attention(X0, X1, X2))
 
 #define S(...) .shape = { (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / 8), { __VA_ARGS__ } }
 #define N(...)                                                                                                                             \
@@ -425,8 +331,8 @@ F(expm1, cj_expm1(X0)) F(log, cj_log(X0)) F(log1p, cj_log1p(X0)) F(sqrt, cj_sqrt
     }
 
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* the tables below leave out what is 0 */
-                                                                                                                                            static const
-    sample samples[] = {
+                                                                                                        static const sample
+    samples[] = {
         { "neg", f_neg, { N(33, 65) } },
         { "neg big", f_neg, { N(512, 1024) } },
         { "abs", f_abs, { N(33, 65) } },

@@ -28,13 +28,17 @@ typedef struct primitive {
     static cj_tensor *p_##f(cj_tensor *x, cj_tensor *y) { return cj_##f(x, y); }
 #define OTHER(f, ...)                                                                                                                      \
     static cj_tensor *p_##f(cj_tensor *x, cj_tensor *y) { return (void)y, __VA_ARGS__; }
+/* clang-format off */
 #define PRIMITIVES(U, B, O)                                                                                                                \
     U(neg)                                                                                                                                 \
     U(abs)                                                                                                                                 \
     U(exp)                                                                                                                                 \
-    U(expm1) U(log) U(log1p) U(sqrt) U(rsqrt) U(reciprocal) U(square) U(sin) U(cos) U(tanh) U(sigmoid) U(erf) U(relu) U(silu) U(           \
-        softplus) U(log_sigmoid) U(t) U(clone) B(add) B(sub) B(mul) B(div) B(pow) B(maximum) B(minimum) B(atan2) B(fmod) B(remainder)      \
-        O(add_scalar, cj_add_scalar(x, 2)) O(mul_scalar, cj_mul_scalar(x, -3)) O(pow_scalar, cj_pow_scalar(x, 2.5)) O(gelu, cj_gelu(x)) O( \
+    U(expm1)                                                                                                                               \
+    U(log)                                                                                                                                 \
+    U(log1p)                                                                                                                               \
+    U(sqrt) U(rsqrt) U(reciprocal) U(square) U(sin) U(cos) U(tanh) U(sigmoid) U(erf) U(relu) U(silu) U(softplus) U(log_sigmoid) U(t) U(    \
+        clone) B(add) B(sub) B(mul) B(div) B(pow) B(maximum) B(minimum) B(atan2) B(fmod) B(remainder) O(add_scalar, cj_add_scalar(x, 2))   \
+        O(mul_scalar, cj_mul_scalar(x, -3)) O(pow_scalar, cj_pow_scalar(x, 2.5)) O(gelu, cj_gelu(x)) O(                                    \
             gelu_tanh, cj_gelu(x, .tanh = true)) O(clamp, cj_clamp(x, 0.7, 1.6)) O(sum, cj_sum(x, .axes = CJ_AXIS(0))) O(mean, cj_mean(x)) \
             O(prod, cj_prod(x, .axes = CJ_AXIS(1))) O(max, cj_max(x, .axes = CJ_AXIS(1))) O(min, cj_min(x)) O(                             \
                 var, cj_var(x, .axes = CJ_AXIS(0))) O(logsumexp, cj_logsumexp(x, .axes = CJ_AXIS(1))) O(softmax, cj_softmax(x, 0))         \
@@ -61,6 +65,7 @@ typedef struct primitive {
                                                                                   cj_square(cj_masked_fill(x, cj_gt_scalar(y, 1), 2)))     \
                                                                                     O(embedding, cj_square(cj_embedding(x, index_of(3))))  \
                                                                                         O(cast, cj_square(cj_cast(x, CJ_F64)))
+/* clang-format on */
 
 static cj_tensor *index_of(int64_t below)
 {

@@ -40,21 +40,24 @@ typedef cj_tensor *function(cj_ctx *c, const arguments *a, cj_tensor *const *in,
 #define UNARY(name) CASE(name, cj_##name(X))
 #define BINARY(name) CASE(name, cj_##name(X, Y))
 
+/* clang-format off */
 UNARY(neg)
 UNARY(abs)
 UNARY(sign)
 UNARY(exp)
-UNARY(expm1) UNARY(log) UNARY(log1p) UNARY(sqrt) UNARY(rsqrt) UNARY(reciprocal) UNARY(square) UNARY(sin) UNARY(cos) UNARY(tanh)
-    UNARY(sigmoid) UNARY(erf) UNARY(floor) UNARY(ceil) UNARY(round) UNARY(trunc) UNARY(relu) UNARY(silu) UNARY(softplus) UNARY(log_sigmoid)
-        UNARY(isnan) UNARY(isfinite) UNARY(logical_not) UNARY(nonzero) CASE(gelu, cj_gelu(X, NULL))
-            CASE(gelu_tanh, cj_gelu(X, &(cj_gelu_opts){ .tanh = true })) CASE(clamp, cj_clamp(X, (double)A(0), (double)A(1))) BINARY(add)
-                BINARY(sub) BINARY(mul) BINARY(div) BINARY(maximum) BINARY(minimum) BINARY(fmod) BINARY(remainder) BINARY(atan2) BINARY(pow)
-                    BINARY(eq) BINARY(ne) BINARY(lt) BINARY(le) BINARY(gt) BINARY(ge) BINARY(logical_and) BINARY(logical_or)
-                        BINARY(logical_xor) BINARY(floor_divide) BINARY(matmul) BINARY(outer) BINARY(embedding)
-                            CASE(pow_scalar, cj_pow_scalar(X, (double)A(0))) CASE(where, cj_where(X, Y, in[2]))
-                                CASE(masked_fill, cj_masked_fill(X, Y, 0.5))
+UNARY(expm1)
+UNARY(log)
+UNARY(log1p)
+UNARY(sqrt) UNARY(rsqrt) UNARY(reciprocal) UNARY(square) UNARY(sin) UNARY(cos) UNARY(tanh) UNARY(sigmoid) UNARY(erf) UNARY(floor)
+    UNARY(ceil) UNARY(round) UNARY(trunc) UNARY(relu) UNARY(silu) UNARY(softplus) UNARY(log_sigmoid) UNARY(isnan) UNARY(isfinite)
+        UNARY(logical_not) UNARY(nonzero) CASE(gelu, cj_gelu(X, NULL)) CASE(gelu_tanh, cj_gelu(X, &(cj_gelu_opts){ .tanh = true }))
+            CASE(clamp, cj_clamp(X, (double)A(0), (double)A(1))) BINARY(add) BINARY(sub) BINARY(mul) BINARY(div) BINARY(maximum)
+                BINARY(minimum) BINARY(fmod) BINARY(remainder) BINARY(atan2) BINARY(pow) BINARY(eq) BINARY(ne) BINARY(lt) BINARY(le)
+                    BINARY(gt) BINARY(ge) BINARY(logical_and) BINARY(logical_or) BINARY(logical_xor) BINARY(floor_divide) BINARY(matmul)
+                        BINARY(outer) BINARY(embedding) CASE(pow_scalar, cj_pow_scalar(X, (double)A(0))) CASE(where, cj_where(X, Y, in[2]))
+                            CASE(masked_fill, cj_masked_fill(X, Y, 0.5))
 
-                                    static cj_reduce_opts reduce_opts(const arguments *a)
+                                static cj_reduce_opts reduce_opts(const arguments *a)
 {
     cj_reduce_opts o = { .keepdim = A(1) != 0 };
     if (A(0) != -9) o.axes = CJ_AXIS((int)A(0));
@@ -71,18 +74,20 @@ REDUCTION(sum)
 REDUCTION(mean)
 REDUCTION(prod)
 REDUCTION(max)
-REDUCTION(min) REDUCTION(argmax) REDUCTION(argmin) REDUCTION(any) REDUCTION(all) REDUCTION(logsumexp)
-    CASE(var, cj_var(X, &(cj_var_opts){ .axes = reduce_opts(a).axes, .keepdim = A(1) != 0 }))
+REDUCTION(min)
+REDUCTION(argmax)
+REDUCTION(argmin)
+REDUCTION(any) REDUCTION(all) REDUCTION(logsumexp) CASE(var, cj_var(X, &(cj_var_opts){ .axes = reduce_opts(a).axes, .keepdim = A(1) != 0 }))
 
-        CASE(slice, cj_slice(X, 0, A(0), A(1), A(2))) CASE(unfold, cj_unfold(X, 0, A(0), A(1))) CASE(diagonal, cj_diagonal(X, A(0), 0, 1))
-            CASE(tril, cj_tril(X, A(0))) CASE(triu, cj_triu(X, A(0))) CASE(cat, cj_cat(in, n, 1)) CASE(stack, cj_stack(in, n, 1))
-                CASE(transpose, cj_mul_scalar(cj_transpose(X, 0, 2), 2)) CASE(to_i64, cj_cast(X, CJ_I64)) CASE(to_bool, cj_cast(X, CJ_BOOL))
-                    CASE(to_bf16, cj_cast(X, CJ_BF16)) CASE(to_f16, cj_cast(X, CJ_F16)) CASE(index_select, cj_index_select(X, (int)A(0), Y))
-                        CASE(index_add, cj_index_add(X, (int)A(0), Y, in[2])) CASE(gather, cj_gather(X, (int)A(0), Y))
-                            CASE(scatter_add, cj_scatter_add(X, (int)A(0), Y, in[2])) CASE(one_hot, cj_one_hot(X, A(0)))
-                                CASE(linear, cj_linear_op(X, Y, n > 2 ? in[2] : NULL)) CASE(softmax, cj_softmax(X, (int)A(0)))
-                                    CASE(log_softmax, cj_log_softmax(X, (int)A(0))) CASE(layer_norm, cj_layer_norm(X, n > 1 ? Y : NULL,
-                                                                                                                   n > 2 ? in[2] : NULL, 0))
+    CASE(slice, cj_slice(X, 0, A(0), A(1), A(2))) CASE(unfold, cj_unfold(X, 0, A(0), A(1))) CASE(diagonal, cj_diagonal(X, A(0), 0, 1))
+        CASE(tril, cj_tril(X, A(0))) CASE(triu, cj_triu(X, A(0))) CASE(cat, cj_cat(in, n, 1)) CASE(stack, cj_stack(in, n, 1))
+            CASE(transpose, cj_mul_scalar(cj_transpose(X, 0, 2), 2)) CASE(to_i64, cj_cast(X, CJ_I64)) CASE(to_bool, cj_cast(X, CJ_BOOL))
+                CASE(to_bf16, cj_cast(X, CJ_BF16)) CASE(to_f16, cj_cast(X, CJ_F16)) CASE(index_select, cj_index_select(X, (int)A(0), Y))
+                    CASE(index_add, cj_index_add(X, (int)A(0), Y, in[2])) CASE(gather, cj_gather(X, (int)A(0), Y))
+                        CASE(scatter_add, cj_scatter_add(X, (int)A(0), Y, in[2])) CASE(one_hot, cj_one_hot(X, A(0)))
+                            CASE(linear, cj_linear_op(X, Y, n > 2 ? in[2] : NULL)) CASE(softmax, cj_softmax(X, (int)A(0)))
+                                CASE(log_softmax, cj_log_softmax(X, (int)A(0)))
+                                    CASE(layer_norm, cj_layer_norm(X, n > 1 ? Y : NULL, n > 2 ? in[2] : NULL, 0))
                                         CASE(attention, cj_attention(X, Y, in[2], &(cj_attention_opts){ .causal = A(0) != 0 }))
                                             CASE(cross_entropy,
                                                  cj_cross_entropy(X, Y, &(cj_loss_opts){ (cj_reduction)A(0), (double)A(1) / 100, A(2) }))
@@ -90,6 +95,7 @@ REDUCTION(min) REDUCTION(argmax) REDUCTION(argmin) REDUCTION(any) REDUCTION(all)
                                                 LOSS(mse_loss) LOSS(l1_loss) LOSS(bce_with_logits) LOSS(nll_loss)
                                                     CASE(bce_loss, cj_bce_loss(X, cj_cast(Y, cj_dtype_of(X)),
                                                                                &(cj_loss_opts){ .reduction = (cj_reduction)A(0) }))
+/* clang-format on */
 
 #define ROW(name)                                                                                                                          \
     {                                                                                                                                      \
