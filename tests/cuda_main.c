@@ -244,7 +244,6 @@ F(bce, cj_bce_with_logits(X0, cj_detach(cj_sigmoid(X1))))
 F(mse, cj_mse_loss(X0, X1))
 F(l1, cj_l1_loss(X0, X1))
 F(floats, cj_mul_scalar(X0, 0.5))
-/* clang-format on */
 
 F(sum, cj_sum(X0))
 F(sum0, cj_sum(X0, .axes = CJ_AXIS(0))) F(sum1, cj_sum(X0, .axes = CJ_AXIS(1))) F(sum2, cj_sum(X0, .axes = CJ_AXIS(2), .keepdim = true)) F(
@@ -503,6 +502,8 @@ F(sum0, cj_sum(X0, .axes = CJ_AXIS(0))) F(sum1, cj_sum(X0, .axes = CJ_AXIS(1))) 
         { "attention", f_attention, { N(2, 4, 32, 16), N(2, 4, 32, 16), N(2, 4, 32, 16) }, 32 },
         { "attention full", f_attention_full, { N(2, 16, 8), N(2, 24, 8), N(2, 24, 8) }, 24 },
     };
+
+/* clang-format on */
 
 static const sample integer_samples[] = {
     { "i64 add", f_add, { Z(CJ_I64, 33, 65), Z(CJ_I64, 65) } },
