@@ -755,8 +755,11 @@ static void test_update_once(int64_t limit)
             }
         }
         for (int c = 0; c < 2; c++)
-            s[c][k] = (cj_update_slice){ b[0][c][k].p, b[1][c][k].p, adam || o.momentum != 0 ? b[2][c][k].p : NULL,
-                                         adam ? b[3][c][k].p : NULL, n };
+            s[c][k] = (cj_update_slice){ .p = b[0][c][k].p,
+                                         .g = b[1][c][k].p,
+                                         .m = adam || o.momentum != 0 ? b[2][c][k].p : NULL,
+                                         .v = adam ? b[3][c][k].p : NULL,
+                                         .n = n };
     }
     for (int c = 0; c < 2; c++) (adam ? K->adam : K->sgd)(c ? two : NULL, t, s[c], SLICES, &o);
     const double q = K->sumsq(NULL, t, s[0], SLICES), q2 = K->sumsq(two, t, s[0], SLICES);

@@ -31,7 +31,7 @@ for l in $levels; do have="$have -DCJ_HAVE_$(echo "$l" | tr '[:lower:]' '[:upper
 
 # One line per object: suffix, flags, file.  `jobs` of them are compiled at a time.
 list() {
-    find src -name '*.c' ! -path 'src/kernels/cuda/*' | LC_ALL=C sort | while read -r f; do
+    find src -name '*.c' ! -path 'src/kernels/cuda/*' ! -name 'parallel_openmp.c' | LC_ALL=C sort | while read -r f; do
         case $f in
         src/kernels/cpu/dispatch.c) echo "$f .o $have" ;;
         src/kernels/cpu/*) for l in $levels; do echo "$f _$l.o $(level_flags "$l")"; done ;;

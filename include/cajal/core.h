@@ -90,6 +90,7 @@ typedef enum cj_code {
     CJ_EGRAPH,    /* differentiation: consumed graph, changed value, no derivative */
     CJ_ECAPTURE,  /* capture and replay: the step does something that cannot be replayed */
     CJ_EFILE,     /* files: missing, cut, malformed, no space */
+    CJ_ECOMM,     /* an exchange between processes failed */
     CJ_ESTATE,    /* a call at the wrong time (closing a scope that is not the innermost …) */
     CJ_CODES
 } cj_code;
@@ -132,6 +133,9 @@ CJ_API const char *cj_ctx_device(const cj_ctx *c);
 CJ_API const char *cj_ctx_isa(const cj_ctx *c);
 CJ_API int cj_ctx_threads(const cj_ctx *c);
 CJ_API const char *cj_version(void);
+
+/* Waits until the device has finished what was asked of it; reports what went wrong there. On the CPU nothing is ever under way. False after an error. */
+CJ_API bool cj_sync(cj_ctx *c);
 
 /* Random streams: every draw names one. Key (seed, stream), counter (call number of the stream, element). */
 typedef enum cj_stream { CJ_STREAM_USER, CJ_STREAM_INIT, CJ_STREAM_DATA, CJ_STREAM_DROPOUT, CJ_STREAM_SAMPLING, CJ_STREAMS } cj_stream;
@@ -203,6 +207,21 @@ CJ_API size_t cj_format(cj_tensor *t, char *out, size_t n);
 /* "Size([5, 10])" */
 CJ_API size_t cj_format_shape(const cj_tensor *t, char *out, size_t n);
 CJ_API bool cj_print(cj_tensor *t, FILE *f);             /* cj_format and a newline */
+
+/* ---- several processes ------------------------------------------------------------------------------------------------------------ */
+
+/* How processes exchange values: the seam behind which MPI, NCCL or anything else works. The functions get contiguous host memory of n elements, are called in the same
+ * order on every rank, and return false when the exchange failed. The struct outlives its users. Collectives on tensors: cj_all_sum … in ops.h. */
+typedef enum cj_comm_op { CJ_COMM_SUM, CJ_COMM_MAX } cj_comm_op;
+typedef struct cj_comm cj_comm;
+struct cj_comm {
+    int rank, size;  /* 0 <= rank < size */
+    void *user;
+    bool (*all_reduce)(const cj_comm *comm, void *data, int64_t n, cj_dtype dtype, cj_comm_op op);          /* in place, the same bits on every rank */
+    bool (*all_gather)(const cj_comm *comm, const void *mine, void *all, int64_t n, cj_dtype dtype);        /* all: size · n elements, by rank */
+    bool (*broadcast)(const cj_comm *comm, void *data, int64_t n, cj_dtype dtype, int root);                /* root's values to everybody */
+};
+CJ_API const cj_comm *cj_comm_self(void);  /* one process; what NULL means everywhere */
 
 /* ---- the caller's line ----------------------------------------------------------------------------------------------------------- */
 

@@ -98,7 +98,7 @@ CJ_API cj_tensor *cj_logical_not(cj_tensor *x);
 CJ_API cj_tensor *cj_isnan(cj_tensor *x);
 CJ_API cj_tensor *cj_isfinite(cj_tensor *x);
 CJ_API cj_tensor *cj_where(cj_tensor *condition, cj_tensor *a, cj_tensor *b); /* condition ? a : b */
-CJ_API cj_tensor *cj_clamp(cj_tensor *x, double low, double high);            /* min(max(x, low), high); gradient 1 inside and at the borders */
+CJ_API cj_tensor *cj_clamp(cj_tensor *x, double low, double high);            /* min(max(x, low), high); gradient 1 strictly inside, else 0 */
 CJ_API cj_tensor *cj_masked_fill(cj_tensor *x, cj_tensor *mask, double value);
 CJ_API cj_tensor *cj_cast(cj_tensor *x, cj_dtype dtype);    /* floats to integers truncate and saturate, NaN gives 0 */
 
@@ -204,14 +204,26 @@ CJ_API cj_tensor *cj_bce_with_logits(cj_tensor *logits, cj_tensor *target, const
 /* softmax(q·kᵀ/sqrt(d))·v over [.., T, d]; causal masks the future. */
 typedef struct cj_attention_opts {
     bool causal;
-    double scale;   /* 1/sqrt(d) by default */
+    double scale;           /* 1/sqrt(d) by default */
+    cj_tensor *key_length;  /* i64, 0-d or with q's leading axes: keys from this position on get no weight, so a cache larger than its contents can be given;
+                             * a tensor, so that one plan decodes at every position. With causal, the queries are the last of these keys. At least 1. */
 } cj_attention_opts;
 CJ_API cj_tensor *cj_attention(cj_tensor *q, cj_tensor *k, cj_tensor *v, const cj_attention_opts *opts);
+
+/* ---- collectives: every rank of the comm calls them in the same order; NULL is one process --------------------------------------------------------- */
+
+CJ_API cj_tensor *cj_all_sum(cj_tensor *x, const cj_comm *comm);                 /* the sum over ranks */
+CJ_API cj_tensor *cj_all_max(cj_tensor *x, const cj_comm *comm);                 /* the maximum over ranks; ties share the gradient */
+CJ_API cj_tensor *cj_all_gather(cj_tensor *x, const cj_comm *comm);              /* [size, x.shape] */
+CJ_API cj_tensor *cj_broadcast(cj_tensor *x, const cj_comm *comm, int root);     /* root's value */
 
 /* ---- writes: the only operators that change a tensor -------------------------------------------------------------------------------------------- */
 
 CJ_API cj_tensor *cj_assign_(cj_tensor *dst, cj_tensor *src);                         /* dst = src (broadcast); returns dst */
 CJ_API cj_tensor *cj_add_(cj_tensor *dst, cj_tensor *src, double scale);              /* dst += scale · src */
+/* dst = src when the innermost scope of the caller closes, and only if no error is set then: for running statistics and averages, which must not outlive a step that
+ * failed. dst is persistent. Several of them in one scope happen together or not at all; outside of any scope the write happens at once. */
+CJ_API cj_tensor *cj_assign_at_close_(cj_tensor *dst, cj_tensor *src);
 CJ_API cj_tensor *cj_write_slice_(cj_tensor *dst, int axis, cj_tensor *position, cj_tensor *src); /* dst[.., p:p+n, ..] = src; position is a 0-d i64 tensor */
 
 /* ---- what there is --------------------------------------------------------------------------------------------------------------------------------- */

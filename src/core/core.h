@@ -214,10 +214,19 @@ struct cj_tangent {
 #define CJ_BINS 160
 #define CJ_MAX_SCOPES 64
 
+/* A write that waits for its scope to close. */
+typedef struct cj_deferred {
+    struct cj_deferred *next;
+    const cj_op *op;
+    cj_tensor *dst, *src; /* held */
+} cj_deferred;
+
 typedef struct cj_scope_frame {
-    cj_tensor *head;   /* headers, newest first */
-    int64_t tape_mark; /* nodes from here on belong to it */
-    bool frame;        /* an inner frame of the library: closing it keeps the graph */
+    cj_tensor *head;       /* headers, newest first */
+    cj_deferred *deferred; /* newest first */
+    int64_t tape_mark;     /* nodes from here on belong to it */
+    bool frame;            /* an inner frame of the library: closing it keeps the graph */
+    bool step;             /* the frame of a captured step: deferred writes happen at its end, as part of it */
     uint64_t serial;
 } cj_scope_frame;
 
@@ -308,7 +317,7 @@ struct cj_backend {
     bool (*graph_launch)(void *state, void *graph);
     void (*graph_free)(void *state, void *graph);
     const char *(*describe)(void *state);
-    const char *(*fault)(void *state); /* message of the last failure, or NULL */
+    const char *(*fault)(void *state, cj_code *code); /* message and kind of the last failure, or NULL */
     /* Call numbers of the random streams: a kernel draws with base.call + bases[stream]; zero outside of replays. */
     bool (*set_bases)(void *state, const uint64_t *bases, int n);
 };
@@ -376,6 +385,10 @@ bool cj__usable(cj_ctx *c, const char *op, int i, const cj_tensor *t);
 int cj__frame_open(cj_ctx *c);
 void cj__frame_close(cj_ctx *c, int depth, cj_tensor **keep, int n);
 /* Takes a tensor of an inner frame out of it: the caller owns one reference.  A tensor from elsewhere is retained. */
+/* Writes src to the persistent dst, through the write operator op, when the innermost scope of the user (or the captured step) ends without an error. */
+bool cj__defer(cj_ctx *c, const cj_op *op, cj_tensor *dst, cj_tensor *src);
+/* Does now what the scope of this depth has deferred: all of it, or nothing when an error is set. */
+bool cj__commit(cj_ctx *c, int depth);
 void cj__take(cj_ctx *c, cj_tensor *t);
 void cj__give(cj_ctx *c, cj_tensor *t);      /* hands that reference to the innermost scope */
 void cj__tape_drop(cj_ctx *c, int64_t mark); /* frees nodes from mark on */
@@ -405,6 +418,8 @@ const cj_op *cj__op_at(int i); /* NULL past the end */
 
 bool cj__backend_open(cj_ctx *c, const char *device);
 void cj__backend_close(cj_ctx *c);
+/* The error of a back-end call that failed: what was tried, or what a kernel found wrong with its data. Returns false. */
+bool cj__backend_error(cj_ctx *c, const char *what);
 
 void cj__profiler_free(cj_ctx *c);
 

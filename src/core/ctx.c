@@ -28,7 +28,7 @@ void cj__position(const char **file, int *line)
 
 static const char *const code_names[CJ_CODES] = { "CJ_OK",     "CJ_ESHAPE",   "CJ_EDTYPE",     "CJ_EDEVICE", "CJ_EINDEX",
                                                   "CJ_EVALUE", "CJ_EMEMORY",  "CJ_ECANCELLED", "CJ_ESTALE",  "CJ_ECONTEXT",
-                                                  "CJ_EGRAPH", "CJ_ECAPTURE", "CJ_EFILE",      "CJ_ESTATE" };
+                                                  "CJ_EGRAPH", "CJ_ECAPTURE", "CJ_EFILE",      "CJ_ECOMM",   "CJ_ESTATE" };
 
 const char *cj_code_name(cj_code code) { return (unsigned)code < CJ_CODES ? code_names[code] : "unknown"; }
 bool cj_ok(const cj_ctx *c) { return c && c->error == CJ_OK && !atomic_load_explicit(&c->cancelled, memory_order_relaxed); }
@@ -45,9 +45,22 @@ const char *cj_message(const cj_ctx *c)
     return c->message;
 }
 
+static void drop_deferred(cj_ctx *c, cj_scope_frame *f)
+{
+    while (f->deferred) {
+        cj_deferred *d = f->deferred;
+        f->deferred = d->next;
+        cj__tensor_release(d->src, true);
+        cj__tensor_release(d->dst, true);
+        cj__free(c, d, sizeof *d);
+    }
+}
+
 void cj_clear(cj_ctx *c)
 {
     if (!c) return;
+    for (int d = 0; d < c->depth && c->error; d++)
+        drop_deferred(c, &c->scope[d]); /* the step that failed writes nothing, also when it goes on */
     c->error = CJ_OK;
     c->message[0] = 0;
     atomic_store(&c->cancelled, 0);
@@ -318,6 +331,7 @@ void cj_scope_close(cj_scope s)
         cj__error(c, CJ_ESTATE, "cj_scope_close: scope %d is not the innermost one (%d)", s.depth - 1, c->depth - 1);
         return;
     }
+    cj__commit(c, c->depth);
     cj_scope_frame *f = &c->scope[c->depth - 1];
     cj__tape_drop(c, f->tape_mark);
     close_headers(c, f);
@@ -325,6 +339,48 @@ void cj_scope_close(cj_scope s)
 }
 
 int cj__frame_open(cj_ctx *c) { return scope_push(c, true); }
+
+bool cj__defer(cj_ctx *c, const cj_op *op, cj_tensor *dst, cj_tensor *src)
+{
+    int at = c->depth - 1;
+    while (at > 0 && c->scope[at].frame && !c->scope[at].step) at--;
+    cj_deferred *d = cj__alloc(c, sizeof *d);
+    cj_tensor *value =
+        d ? cj__tensor_view(src, 0, src->ndim, src->shape, src->stride) : NULL; /* a header of our own: src's may close first */
+    if (!value) {
+        cj__free(c, d, d ? sizeof *d : 0);
+        return false;
+    }
+    cj__take(c, value);
+    cj__tensor_retain(dst, true);
+    *d = (cj_deferred){ .next = c->scope[at].deferred, .op = op, .dst = dst, .src = value };
+    c->scope[at].deferred = d;
+    return at > 0 || cj__commit(c, 1); /* the base scope never closes */
+}
+
+bool cj__commit(cj_ctx *c, int depth)
+{
+    cj_scope_frame *f = &c->scope[depth - 1];
+    if (!f->deferred) return c->error == CJ_OK;
+    cj_deferred *first = NULL; /* oldest first */
+    for (cj_deferred *d = f->deferred, *next; d; d = next) {
+        next = d->next;
+        d->next = first;
+        first = d;
+    }
+    f->deferred = first;
+    bool ok = cj__cancel_check(c), was = c->grad_enabled;
+    c->committing = ok;
+    c->grad_enabled = false;
+    for (const cj_deferred *d = first; d && ok; d = d->next) {
+        cj_tensor *in[2] = { d->dst, d->src }, *none;
+        ok = cj__apply_n(c, d->op, NULL, in, 2, &none);
+    }
+    c->grad_enabled = was;
+    c->committing = false;
+    drop_deferred(c, f);
+    return ok;
+}
 
 void cj__frame_close(cj_ctx *c, int depth, cj_tensor **keep, int n)
 {
@@ -350,6 +406,7 @@ void cj__frame_close(cj_ctx *c, int depth, cj_tensor **keep, int n)
             link = &t->next;
         }
     }
+    drop_deferred(c, f);
     close_headers(c, f);
     c->depth--;
 }

@@ -18,7 +18,7 @@ bool cj__host_open(cj_host *h, cj_tensor *t, const char *op)
     if (!h->copy) return false;
     c->memory.host_copies++;
     if (t->st->bytes && !c->backend->to_host(c->device_state, h->copy, t->st->data, t->st->bytes)) {
-        cj__error(c, CJ_EDEVICE, "copy to host: %s", c->backend->fault(c->device_state));
+        cj__backend_error(c, "copy to host");
         cj__host_close(h);
         return false;
     }

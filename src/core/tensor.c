@@ -392,7 +392,7 @@ static bool with_host(cj_tensor *t, visit_fn fn, void *out)
         h.data = (char *)host + (t->data - (char *)t->st->data);
         visit(&h, fn, out);
     } else {
-        cj__error(c, CJ_EDEVICE, "copy to host: %s", c->backend->fault(c->device_state));
+        cj__backend_error(c, "copy to host");
     }
     cj__free(c, host, t->st->bytes ? t->st->bytes : 1);
     return ok;
@@ -477,7 +477,7 @@ cj_tensor *cj_from_data(cj_ctx *c, const void *values, cj_dtype dtype, cj_shape 
     } else {
         c->memory.host_copies++;
         if (!c->backend->to_device(c->device_state, t->data, values, bytes)) {
-            cj__error(c, CJ_EDEVICE, "copy to device: %s", c->backend->fault(c->device_state));
+            cj__backend_error(c, "copy to device");
             return c->poison;
         }
     }

@@ -139,7 +139,7 @@ static bool fill(cj_source *s, cj_tensor *t, const cj_shape *shape, bool fortran
     if (ok) {
         c->memory.host_copies++;
         ok = c->backend->to_device(c->device_state, t->data, host, t->st->bytes);
-        if (!ok) cj__error(c, CJ_EDEVICE, "copy to device: %s", c->backend->fault(c->device_state));
+        if (!ok) cj__backend_error(c, "copy to device");
     }
     cj__free(c, host, t->st->bytes);
     return ok;

@@ -137,9 +137,11 @@ static cj_trace *traced_run(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
     }
     int frame = cj__frame_open(c);
     if (!frame) return NULL;
+    c->scope[frame - 1].step = true;
     cj_trace *t = cj__trace_begin(c, in, p->n_in, alias);
     if (t) {
         p->fn(c, p->user, alias, result);
+        cj__commit(c, frame);
         for (int k = 0; k < CJ_MAX_PLAN_OUTPUTS && result[k] && !c->error;
              k++) /* an input handed out as it is: the plan has to own its results */
             for (int i = 0; i < p->n_in; i++)
@@ -445,18 +447,18 @@ static bool run_device(cj_plan *p, entry *e, cj_tensor *const *in)
         bool ok = in[i]->st->device ? b->copy(c->device_state, e->staging[i]->data, in[i]->data, bytes)
                                     : b->to_device(c->device_state, e->staging[i]->data, in[i]->data, bytes);
         if (!in[i]->st->device) c->memory.host_copies++;
-        if (!ok) return cj__error(c, CJ_EDEVICE, "replay: %s", b->fault(c->device_state));
+        if (!ok) return cj__backend_error(c, "replay");
     }
     if (any_draws(e->trace) && b->set_bases && !b->set_bases(c->device_state, c->rng.call, CJ_STREAMS))
-        return cj__error(c, CJ_EDEVICE, "replay: %s", b->fault(c->device_state));
+        return cj__backend_error(c, "replay");
     if (!e->graph) {
         patch_inputs(e, e->staging, p->n_in);
-        if (!b->graph_begin(c->device_state)) return cj__error(c, CJ_EDEVICE, "capture: %s", b->fault(c->device_state));
+        if (!b->graph_begin(c->device_state)) return cj__backend_error(c, "capture");
         bool ok = run_device_once(p, e);
         e->graph = b->graph_end(c->device_state);
-        if (!ok || !e->graph) return ok ? cj__error(c, CJ_EDEVICE, "capture: %s", b->fault(c->device_state)) : false;
+        if (!ok || !e->graph) return ok ? cj__backend_error(c, "capture") : false;
     }
-    if (!b->graph_launch(c->device_state, e->graph)) return cj__error(c, CJ_EDEVICE, "replay: %s", b->fault(c->device_state));
+    if (!b->graph_launch(c->device_state, e->graph)) return cj__backend_error(c, "replay");
     if (any_draws(e->trace) && b->set_bases) b->set_bases(c->device_state, (uint64_t[CJ_STREAMS]){ 0 }, CJ_STREAMS);
     return true;
 }

@@ -50,13 +50,13 @@ typedef struct cj_strided_attrs {
     int64_t shape[CJ_MAX_DIMS], stride[CJ_MAX_DIMS], offset;
 } cj_strided_attrs;
 
-/* Optimiser updates.  Inputs: step, parameters (flat), first moment, second moment | learning rate, gradients.  States that a rule does not have are absent.
- * Slices of the flat buffers start on 64-byte borders. */
+/* Optimiser updates.  Inputs: step, parameters (flat), [f32 master copy,] first moment, second moment | learning rate, gradients.  Half-precision parameters have a
+ * master; states that a rule does not have are absent.  Slices start on 64-byte borders of the parameters, at the same elements in all buffers. */
 typedef enum cj_update_rule { CJ_UPDATE_SGD, CJ_UPDATE_ADAM } cj_update_rule;
 typedef struct cj_update_attrs {
     cj_write_attrs w;
     double momentum, dampening, weight_decay, beta1, beta2, eps, clip_norm;
-    int32_t rule, states, nesterov, decoupled;
+    int32_t rule, states, nesterov, decoupled, master, pad;
 } cj_update_attrs;
 
 #endif

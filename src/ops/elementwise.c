@@ -335,8 +335,8 @@ static void d_relu(cj_vjp_args *v)
     if (!v->ctx->grad_enabled && !v->ctx->fwd_limit) GRAD(0, cj__ew_bwd(CJ_EW_RELU_BWD, Y, G));
     else GRAD(0, cj_where(cj_gt_scalar(Y, 0), G, cj__const(v->g[0], 0)));
 }
-static void d_clamp_low(cj_vjp_args *v) { GRAD(0, cj_where(cj_ge_scalar(A, *(const double *)v->attrs), G, cj__const(v->g[0], 0))); }
-static void d_clamp_high(cj_vjp_args *v) { GRAD(0, cj_where(cj_le_scalar(A, *(const double *)v->attrs), G, cj__const(v->g[0], 0))); }
+static void d_clamp_low(cj_vjp_args *v) { GRAD(0, cj_where(cj_gt_scalar(A, *(const double *)v->attrs), G, cj__const(v->g[0], 0))); }
+static void d_clamp_high(cj_vjp_args *v) { GRAD(0, cj_where(cj_lt_scalar(A, *(const double *)v->attrs), G, cj__const(v->g[0], 0))); }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@ static const struct {
         cj__ops_##name, &cj__ops_##name##_n                                                                                                \
     }
     FAMILY(elementwise), FAMILY(activation), FAMILY(reduce), FAMILY(shape), FAMILY(index), FAMILY(product),
-    FAMILY(create),      FAMILY(random),     FAMILY(norm),   FAMILY(loss),  FAMILY(write),
+    FAMILY(create),      FAMILY(random),     FAMILY(norm),   FAMILY(loss),  FAMILY(comm),  FAMILY(write),
 };
 
 static const cj_op *row_at(int i)

@@ -1075,6 +1075,23 @@ static void loss_samples(list *l, const char *name)
             ->fn.binary = cj_outer;
 }
 
+static cj_tensor *all_sum(cj_tensor *x) { return cj_all_sum(x, NULL); }
+static cj_tensor *all_max(cj_tensor *x) { return cj_all_max(x, NULL); }
+static cj_tensor *all_gather(cj_tensor *x) { return cj_all_gather(x, NULL); }
+static cj_tensor *broadcast(cj_tensor *x) { return cj_broadcast(x, NULL, 0); }
+
+static void comm_samples(list *l, const char *name)
+{
+    const struct {
+        const char *row;
+        cj_tensor *(*fn)(cj_tensor *);
+    } rows[] = { { "all_sum", all_sum }, { "all_max", all_max }, { "all_gather", all_gather }, { "broadcast", broadcast } };
+    const cj_shape shapes[] = { CJ_SHAPE(4, 5), CJ_SHAPE(0, 3), CJ_SCALAR };
+    for (int r = 0; r < 4; r++)
+        for (int i = 0; i < 3 && IS(rows[r].row); i++)
+            input(add(l, "one process", unary, CJ_SAMPLE_EXACT), shapes[i], CJ_DOMAIN_REAL)->fn.unary = rows[r].fn;
+}
+
 static void write_samples(list *l, const char *name)
 {
     const cj_domain real = CJ_DOMAIN_REAL;
@@ -1113,6 +1130,7 @@ int cj__samples(const cj_op *op, cj_sample *out)
     create_samples(&l, op->name);
     norm_samples(&l, op->name);
     loss_samples(&l, op->name);
+    comm_samples(&l, op->name);
     write_samples(&l, op->name);
     return l.n;
 }

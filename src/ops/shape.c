@@ -637,7 +637,7 @@ cj_tensor *cj_to(cj_tensor *x, const char *device)
     c->memory.host_copies++;
     bool ok = host ? c->backend->to_host(c->device_state, y->data, x->data, bytes)
                    : c->backend->to_device(c->device_state, y->data, x->data, bytes);
-    if (!ok) return cj_fail(c, CJ_EDEVICE, "to: %s", c->backend->fault(c->device_state));
+    if (!ok) return cj__backend_error(c, "to"), c->poison;
     return y;
 }
 

@@ -117,6 +117,22 @@ static cj_tensor *write(int row, const void *attrs, cj_tensor **in, int n)
     return cj__apply_n(c, &cj__ops_write[row], attrs, in, n, (cj_tensor *[1]){ 0 }) ? in[0] : c->poison;
 }
 cj_tensor *cj_assign_(cj_tensor *dst, cj_tensor *src) { return write(ASSIGN, NULL, (cj_tensor *[]){ dst, src }, 2); }
+cj_tensor *cj_assign_at_close_(cj_tensor *dst, cj_tensor *src)
+{
+    cj_ctx *c = dst ? dst->ctx : src ? src->ctx : NULL;
+    if (!c || c->error) return c ? c->poison : NULL;
+    if (!cj__usable(c, "assign_at_close_", 0, dst) || !cj__usable(c, "assign_at_close_", 1, src)) return c->poison;
+    if (!(dst->flags & CJ_T_PERSISTENT))
+        return cj_fail(c, CJ_EVALUE, "assign_at_close_: the target goes with its scope; it must be a buffer, a parameter or kept");
+    if (src->st->device != dst->st->device)
+        return cj_fail(c, CJ_EDEVICE, "assign_at_close_: the value and the target are on different devices");
+    /* All checks now: nothing of several writes may fail when some are done. */
+    bool was = c->grad_enabled;
+    c->grad_enabled = false;
+    bool fits = infer_onto(&(cj_call){ .ctx = c, .op = &cj__ops_write[ASSIGN], .in = (cj_tensor *[]){ dst, src }, .nin = 2 });
+    c->grad_enabled = was;
+    return fits && cj__defer(c, &cj__ops_write[ASSIGN], dst, src) ? dst : c->poison;
+}
 cj_tensor *cj_add_(cj_tensor *dst, cj_tensor *src, double scale) { return write(ADD, &scale, (cj_tensor *[]){ dst, src }, 2); }
 cj_tensor *cj_write_slice_(cj_tensor *dst, int axis, cj_tensor *position, cj_tensor *src)
 {

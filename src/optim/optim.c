@@ -30,17 +30,20 @@ static bool run_update(cj_call *call)
 {
     cj_ctx *c = call->ctx;
     const cj_update_attrs *a = call->attrs;
-    cj_tensor *step = call->in[0], *flat = call->in[1], *m = a->states > 0 ? call->in[2] : NULL, *v = a->states > 1 ? call->in[3] : NULL;
+    cj_tensor *step = call->in[0], *flat = call->in[1], *const *state = call->in + 2 + a->master;
+    cj_tensor *p = a->master ? call->in[2] : flat, *m = a->states > 0 ? state[0] : NULL, *v = a->states > 1 ? state[1] : NULL;
     int first = (int)a->w.writes + 1, n = call->nin - first;
-    int64_t at = 0, align = 64 / (int64_t)cj_dtype_size((cj_dtype)flat->dtype), size = (int64_t)cj_dtype_size((cj_dtype)flat->dtype);
+    int64_t at = 0, size = (int64_t)cj_dtype_size((cj_dtype)flat->dtype), align = 64 / size,
+            wide = (int64_t)cj_dtype_size((cj_dtype)p->dtype);
     cj_update_slice few[FEW_SLICES], *slice = n <= FEW_SLICES ? few : cj__scratch(c, (size_t)n * sizeof *slice);
     if (!slice) return false;
     for (int i = 0; i < n; i++) {
         const cj_tensor *g = call->in[first + i];
-        slice[i] = (cj_update_slice){ .p = flat->data + at * size,
+        slice[i] = (cj_update_slice){ .p = p->data + at * wide,
                                       .g = g->data,
-                                      .m = m ? m->data + at * size : NULL,
-                                      .v = v ? v->data + at * size : NULL,
+                                      .m = m ? m->data + at * wide : NULL,
+                                      .v = v ? v->data + at * wide : NULL,
+                                      .half = a->master ? flat->data + at * size : NULL,
                                       .n = g->numel };
         at += (g->numel + align - 1) / align * align;
     }
@@ -82,9 +85,11 @@ struct cj_optim {
     cj_ctx *ctx;
     cj_params *params;
     cj_update_attrs attrs;
-    cj_tensor *step[CJ_DTYPES]; /* per dtype: each update counts for itself */
+    cj_tensor *step[CJ_DTYPES];   /* per dtype: each update counts for itself */
+    cj_tensor *master[CJ_DTYPES]; /* of half-precision parameters, f32 */
     cj_tensor *m[CJ_DTYPES], *v[CJ_DTYPES];
     cj_tensor *lr;
+    const cj_comm *comm; /* NULL: one process */
     double lr_value;
     int count; /* parameters when it was made */
 };
@@ -94,6 +99,7 @@ static void optim_free(cj_object *o)
     cj_optim *p = (cj_optim *)o;
     for (int t = 0; t < CJ_DTYPES; t++) {
         cj_release(p->step[t]);
+        cj_release(p->master[t]);
         cj_release(p->m[t]);
         cj_release(p->v[t]);
     }
@@ -116,7 +122,7 @@ static cj_tensor *state(cj_ctx *c, cj_dtype dtype, int ndim, int64_t n)
     return t;
 }
 
-static cj_optim *optim_new(cj_params *p, const cj_update_attrs *a, double lr)
+static cj_optim *optim_new(cj_params *p, const cj_update_attrs *a, double lr, const cj_comm *comm)
 {
     if (!p || !cj__cancel_check(p->ctx)) return NULL;
     cj_ctx *c = p->ctx;
@@ -139,17 +145,22 @@ static cj_optim *optim_new(cj_params *p, const cj_update_attrs *a, double lr)
     o->params = p;
     o->count = p->n;
     o->attrs = *a;
-    o->attrs.w.writes = 2 + a->states;
+    o->comm = comm && comm->size > 1 ? comm : NULL;
     cj__object_add(c, &o->object, optim_free);
     cj_scope s = cj_scope_open(c);
     o->lr = state(c, CJ_F64, 0, 0);
-    for (int t = CJ_F32; t <= CJ_F64; t++) {
-        if (!p->flat[t]) continue;
+    for (int t = CJ_F32; t <= CJ_F16; t++) {
+        cj_tensor *flat = p->flat[t];
+        if (!flat) continue;
+        cj_dtype wide = t == CJ_F64 ? CJ_F64 : CJ_F32;
         o->step[t] = state(c, CJ_F64, 0, 0);
-        if (a->states > 0) o->m[t] = state(c, (cj_dtype)t, 1, p->flat[t]->numel);
-        if (a->states > 1) o->v[t] = state(c, (cj_dtype)t, 1, p->flat[t]->numel);
+        if (a->states > 0) o->m[t] = state(c, wide, 1, flat->numel);
+        if (a->states > 1) o->v[t] = state(c, wide, 1, flat->numel);
+        if (o->comm) cj_assign_(flat, cj_broadcast(flat, comm, 0));
+        if ((cj_dtype)t == wide) continue;
+        o->master[t] = state(c, wide, 1, flat->numel);
+        cj_assign_(o->master[t], flat);
     }
-    if (p->flat[CJ_BF16] || p->flat[CJ_F16]) cj_fail(c, CJ_EDTYPE, "optimiser: parameters are f32 or f64");
     cj_scope_close(s);
     if (c->error) {
         cj_optim_free(o);
@@ -173,7 +184,7 @@ cj_optim *cj_sgd(cj_params *p, const cj_sgd_opts *opts)
                           .weight_decay = o.weight_decay,
                           .nesterov = o.nesterov,
                           .clip_norm = o.clip_norm };
-    return optim_new(p, &a, o.lr == 0 ? 0.01 : o.lr == CJ_ZERO ? 0 : o.lr);
+    return optim_new(p, &a, o.lr == 0 ? 0.01 : o.lr == CJ_ZERO ? 0 : o.lr, o.comm);
 }
 
 static cj_optim *adam(cj_params *p, const cj_adam_opts *opts, bool decoupled)
@@ -198,10 +209,21 @@ static cj_optim *adam(cj_params *p, const cj_adam_opts *opts, bool decoupled)
         cj_fail(p->ctx, CJ_EVALUE, "adam: betas %g and %g; both must be in [0, 1)", a.beta1, a.beta2);
         return NULL;
     }
-    return optim_new(p, &a, o.lr == 0 ? 1e-3 : o.lr == CJ_ZERO ? 0 : o.lr);
+    return optim_new(p, &a, o.lr == 0 ? 1e-3 : o.lr == CJ_ZERO ? 0 : o.lr, o.comm);
 }
 cj_optim *cj_adam(cj_params *p, const cj_adam_opts *opts) { return adam(p, opts, false); }
 cj_optim *cj_adamw(cj_params *p, const cj_adam_opts *opts) { return adam(p, opts, true); }
+
+/* Scales gradients of several dtypes down to one common norm; those of one dtype are clipped inside the update. */
+static void clip_together(const cj_optim *o, cj_tensor **g)
+{
+    cj_ctx *c = o->ctx;
+    cj_tensor *sum = cj_full(c, 0, CJ_SCALAR, CJ_F64), *one = cj_full(c, 1, CJ_SCALAR, CJ_F64);
+    for (int i = 0; i < o->params->n; i++) sum = cj_add(sum, cj_sum(cj_square(cj_cast(g[i], CJ_F64)), NULL));
+    cj_tensor *norm = cj_sqrt(sum), *scale = cj_mul_scalar(cj_reciprocal(cj_add_scalar(norm, 1e-6)), o->attrs.clip_norm);
+    scale = cj_where(cj_le_scalar(norm, o->attrs.clip_norm), one, scale);
+    for (int i = 0; i < o->params->n; i++) g[i] = cj_mul(g[i], scale);
+}
 
 /* One update per dtype from a gradient per parameter; with a zero, the accumulated gradients are set to it. */
 static bool update(cj_optim *o, cj_tensor **g, cj_tensor *zero)
@@ -209,25 +231,36 @@ static bool update(cj_optim *o, cj_tensor **g, cj_tensor *zero)
     cj_ctx *c = o->ctx;
     cj_params *p = o->params;
     bool fits = p->n == o->count;
-    for (int t = CJ_F32; t <= CJ_F64; t++) fits = fits && (p->flat[t] != NULL) == (o->step[t] != NULL);
+    int dtypes = 0;
+    for (int t = CJ_F32; t <= CJ_F16; t++) {
+        fits = fits && (p->flat[t] != NULL) == (o->step[t] != NULL);
+        dtypes += o->step[t] != NULL;
+    }
     if (!fits) return cj__error(c, CJ_ESTATE, "optimiser: the module's parameters have changed since it was made");
     cj_tensor **in = cj__alloc(c, (size_t)(p->n + 8) * sizeof *in), *none;
     if (!in) return false;
     /* Whatever can fail comes first; then all updates, which cannot be cancelled half way. */
+    for (int i = 0; i < p->n && o->comm; i++) g[i] = cj_mul_scalar(cj_all_sum(g[i], o->comm), 1.0 / o->comm->size);
+    if (dtypes > 1 && o->attrs.clip_norm > 0) clip_together(o, g);
     for (int i = 0; i < p->n; i++) g[i] = cj_contiguous(g[i]);
     bool ok = cj__cancel_check(c) && (p->n <= FEW_SLICES || cj__scratch(c, (size_t)p->n * sizeof(cj_update_slice)));
     c->committing = ok;
-    for (int t = CJ_F32; t <= CJ_F64 && ok; t++) {
+    for (int t = CJ_F32; t <= CJ_F16 && ok; t++) {
         if (!p->flat[t]) continue;
         int n = 0;
         in[n++] = o->step[t];
         in[n++] = p->flat[t];
+        if (o->master[t]) in[n++] = o->master[t];
         if (o->m[t]) in[n++] = o->m[t];
         if (o->v[t]) in[n++] = o->v[t];
+        cj_update_attrs a = o->attrs;
+        a.w.writes = n;
+        a.master = o->master[t] != NULL;
+        if (dtypes > 1) a.clip_norm = 0;
         in[n++] = o->lr;
         for (int i = 0; i < p->n; i++)
             if (p->item[i].tensor->dtype == t) in[n++] = g[i];
-        ok = cj__apply_n(c, &update_op[o->attrs.rule], &o->attrs, in, n, &none);
+        ok = cj__apply_n(c, &update_op[a.rule], &a, in, n, &none);
     }
     for (int i = 0; i < p->n && ok && zero; i++) /* the gradients that were used */
         if (p->item[i].tensor->grad) ok = !cj_is_poison(cj_assign_(p->item[i].tensor->grad, zero));
@@ -294,7 +327,7 @@ cj_params *cj_optim_params(cj_optim *o) { return o ? o->params : NULL; }
 
 int64_t cj_optim_steps(cj_optim *o)
 {
-    for (int t = CJ_F32; o && t <= CJ_F64; t++)
+    for (int t = CJ_F32; o && t <= CJ_F16; t++)
         if (o->step[t]) return (int64_t)cj_item(o->step[t]);
     return 0;
 }
@@ -302,14 +335,13 @@ int64_t cj_optim_steps(cj_optim *o)
 int cj_optim_state(cj_optim *o, void (*visit)(void *user, const char *name, cj_tensor *t), void *user)
 {
     int n = 0;
-    for (int t = CJ_F32; o && t <= CJ_F64; t++) {
+    for (int t = CJ_F32; o && t <= CJ_F16; t++) {
         char name[64];
-        const char *suffix = t == CJ_F32 ? "" : ".f64";
-        cj_tensor *const item[3] = { o->step[t], o->m[t], o->v[t] };
-        const char *const label[3] = { "step", o->attrs.rule == CJ_UPDATE_SGD ? "momentum_buffer" : "exp_avg", "exp_avg_sq" };
-        for (int k = 0; k < 3; k++) {
+        cj_tensor *const item[4] = { o->step[t], o->master[t], o->m[t], o->v[t] };
+        const char *const label[4] = { "step", "master", o->attrs.rule == CJ_UPDATE_SGD ? "momentum_buffer" : "exp_avg", "exp_avg_sq" };
+        for (int k = 0; k < 4; k++) {
             if (!item[k]) continue;
-            snprintf(name, sizeof name, "%s%s", label[k], suffix);
+            snprintf(name, sizeof name, "%s%s%s", label[k], t == CJ_F32 ? "" : ".", t == CJ_F32 ? "" : cj_dtype_name((cj_dtype)t));
             visit(user, name, item[k]);
             n++;
         }

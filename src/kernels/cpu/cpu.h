@@ -90,10 +90,11 @@ typedef void cj_random_fn(cj_pool *pool, cj_draw kind, cj_dtype t, uint64_t seed
 
 /* ---- updates (update.c): one pass over a list of parameters ---------------------------------------------------------------------------- */
 
-typedef struct cj_update_slice { /* all contiguous, n elements of dtype f32 or f64 */
-    void *p;                     /* parameter */
+typedef struct cj_update_slice { /* all contiguous, n elements; of dtype t, but for bf16 and f16 p, m and v are f32 */
+    void *p;                     /* parameter, or its master copy */
     const void *g;               /* gradient */
     void *m, *v;                 /* states, or NULL */
+    void *half;                  /* bf16, f16: the parameter, which gets p rounded; else NULL */
     int64_t n;
 } cj_update_slice;
 typedef struct cj_update_opts {

@@ -5,11 +5,13 @@
  */
 #include <math.h>
 
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/simd.h"
 
 #define CHUNK 16384
-#define PARTIALS 256 /* of the sum of squares */
+#define PARTIALS 256   /* of the sum of squares */
+#define HALF_BLOCK 512 /* elements of a half-precision gradient that are in f32 at a time */
 
 typedef struct update_job {
     cj_dtype t;
@@ -51,6 +53,22 @@ static bool walk_next(walk *w, const cj_update_slice **s, int64_t *from, int64_t
     w->left -= *to - *from;
     w->skip = *to;
     return true;
+}
+
+/* A half-precision gradient, block by block in f32.  A call of half_next ends the block before it: its parameters are rounded. */
+typedef struct half_piece {
+    int64_t from, at, n;
+    float g[HALF_BLOCK];
+} half_piece;
+
+static bool half_next(cj_dtype t, const cj_update_slice *s, int64_t to, half_piece *h)
+{
+    if (h->n) CJ_K(cj__convert)(CJ_F32, (const float *)s->p + h->at, t, (uint16_t *)s->half + h->at, h->n);
+    h->at = h->from;
+    h->n = to - h->at < HALF_BLOCK ? to - h->at : HALF_BLOCK;
+    h->from += h->n;
+    if (h->n > 0) CJ_K(cj__convert)(t, (const uint16_t *)s->g + h->at, CJ_F32, h->g, h->n);
+    return h->n > 0;
 }
 
 /* ---- SGD --------------------------------------------------------------------------------------------------------------------------------- */
@@ -134,7 +152,11 @@ static void sgd_range(void *arg, int64_t begin, int64_t end, int worker)
     while (walk_next(&w, &s, &from, &to)) {
         if (j->t == CJ_F64)
             sgd_f64_piece(o, (double *)s->p + from, (const double *)s->g + from, s->m ? (double *)s->m + from : NULL, to - from);
-        else sgd_f32_piece(&c, (float *)s->p + from, (const float *)s->g + from, s->m ? (float *)s->m + from : NULL, to - from);
+        else if (j->t == CJ_F32)
+            sgd_f32_piece(&c, (float *)s->p + from, (const float *)s->g + from, s->m ? (float *)s->m + from : NULL, to - from);
+        else
+            for (half_piece h = { .from = from }; half_next(j->t, s, to, &h);)
+                sgd_f32_piece(&c, (float *)s->p + h.at, h.g, s->m ? (float *)s->m + h.at : NULL, h.n);
     }
 }
 
@@ -229,7 +251,11 @@ static void adam_range(void *arg, int64_t begin, int64_t end, int worker)
     while (walk_next(&w, &s, &from, &to)) {
         if (j->t == CJ_F64)
             adam_f64_piece(o, (double *)s->p + from, (const double *)s->g + from, (double *)s->m + from, (double *)s->v + from, to - from);
-        else adam_f32_piece(&c, (float *)s->p + from, (const float *)s->g + from, (float *)s->m + from, (float *)s->v + from, to - from);
+        else if (j->t == CJ_F32)
+            adam_f32_piece(&c, (float *)s->p + from, (const float *)s->g + from, (float *)s->m + from, (float *)s->v + from, to - from);
+        else
+            for (half_piece h = { .from = from }; half_next(j->t, s, to, &h);)
+                adam_f32_piece(&c, (float *)s->p + h.at, h.g, (float *)s->m + h.at, (float *)s->v + h.at, h.n);
     }
 }
 
@@ -258,6 +284,18 @@ static double sumsq_f32(const float *g, int64_t n)
     return total;
 }
 
+static double sumsq_half(cj_dtype t, const uint16_t *g, int64_t n)
+{
+    double total = 0.0;
+    float block[HALF_BLOCK];
+    for (int64_t i = 0; i < n; i += HALF_BLOCK) {
+        const int64_t k = n - i < HALF_BLOCK ? n - i : HALF_BLOCK;
+        CJ_K(cj__convert)(t, g + i, CJ_F32, block, k);
+        total += sumsq_f32(block, k);
+    }
+    return total;
+}
+
 static double sumsq_f64(const double *g, int64_t n)
 {
     double lane[LANES] = { 0 };
@@ -275,8 +313,11 @@ static void sumsq_range(void *arg, int64_t begin, int64_t end, int worker)
     const cj_update_slice *s;
     int64_t from, to;
     double sum = 0.0;
-    while (walk_next(&w, &s, &from, &to))
-        sum += j->t == CJ_F64 ? sumsq_f64((const double *)s->g + from, to - from) : sumsq_f32((const float *)s->g + from, to - from);
+    while (walk_next(&w, &s, &from, &to)) {
+        if (j->t == CJ_F64) sum += sumsq_f64((const double *)s->g + from, to - from);
+        else if (j->t == CJ_F32) sum += sumsq_f32((const float *)s->g + from, to - from);
+        else sum += sumsq_half(j->t, (const uint16_t *)s->g + from, to - from);
+    }
     j->partial[begin / j->chunk] = sum;
 }
 

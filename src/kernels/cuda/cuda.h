@@ -40,7 +40,7 @@ void *gpu_graph_end(void *state);
 bool gpu_graph_launch(void *state, void *graph);
 void gpu_graph_free(void *state, void *graph);
 const char *gpu_describe(void *state);
-const char *gpu_fault_text(void *state);
+const char *gpu_fault_text(void *state, cj_code *code);
 bool gpu_set_bases(void *state, const uint64_t *bases, int n);
 void gpu_use(gpu_state *st); /* makes the state's device the calling thread's */
 
@@ -116,13 +116,14 @@ const char *gpu_cross_entropy_bwd(gpu_state *st, int t, const void *x, int64_t r
 /* ---- updates (update.cu) ----------------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct gpu_update {
-    int t;    /* CJ_F32 or CJ_F64 */
+    int t;    /* of parameters and gradients */
     int rule; /* cj_update_rule */
     double momentum, dampening, weight_decay, beta1, beta2, eps, clip_norm;
     bool nesterov, decoupled;
     double *step; /* counted up on the device */
     const double *lr;
-    void *p, *m, *v; /* flat; states may be NULL */
+    void *p, *m, *v; /* flat, f64 for f64, else f32; states may be NULL */
+    void *half;      /* bf16, f16: the parameters, which get p rounded */
 } gpu_update;
 /* Gradient i belongs to elements offset[i] … of the flat buffers. */
 typedef struct gpu_slice {

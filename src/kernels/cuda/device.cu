@@ -16,6 +16,7 @@ const char *gpu_fail(gpu_state *st, const char *what, cudaError_t e)
 {
     snprintf(st->message, sizeof st->message, "%s: %s", what, cudaGetErrorString(e));
     st->failed = true;
+    st->code = CJ_EDEVICE;
     return st->message;
 }
 
@@ -301,6 +302,7 @@ static bool look_at_flag(gpu_state *st)
         snprintf(st->message, sizeof st->message, "%s: %s %lld at position %lld is outside [0, %lld)", names[who],
                  who == GPU_CROSS_ENTROPY ? "target" : "index", (long long)r->value, (long long)r->position, (long long)r->limit);
     st->failed = true;
+    st->code = who == GPU_DIVISION ? CJ_EVALUE : CJ_EINDEX;
     r->who = 0;
     cudaMemsetAsync(st->flag.lock, 0, sizeof *st->flag.lock, st->stream);
     return false;
@@ -345,11 +347,13 @@ bool gpu_copy_bytes(void *state, void *dst, const void *src, size_t bytes)
     return !bytes || succeeded(st, "copying on the device", cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, st->stream));
 }
 
-const char *gpu_fault_text(void *state)
+const char *gpu_fault_text(void *state, cj_code *code)
 {
     gpu_state *st = (gpu_state *)state;
     if (!st->failed) return NULL;
     st->failed = false;
+    *code = st->code;
+    st->code = CJ_EDEVICE;
     return st->message;
 }
 

@@ -41,6 +41,7 @@ struct gpu_state {
     uint64_t *bases; /* of the random streams, read by graphs */
     gpu_flag flag;
     bool capturing, failed;
+    cj_code code; /* of the failure */
     char message[512], description[256];
     /* allocator */
     gpu_block *bin[GPU_BINS], *spare; /* free blocks by class; unused list nodes */

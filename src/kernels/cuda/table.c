@@ -465,7 +465,8 @@ static const char *run_cross_entropy_bwd(void *state, const cj_call *call)
 static const char *run_update(void *state, const cj_call *call)
 {
     const cj_update_attrs *a = call->attrs;
-    const cj_tensor *flat = call->in[1];
+    const cj_tensor *flat = call->in[1],
+                    *p = a->master ? call->in[2] : flat, *const *states = (const cj_tensor *const *)call->in + 2 + a->master;
     const int first = (int)a->w.writes + 1, n = call->nin - first;
     const int64_t align = 64 / gpu_elem(flat->dtype);
     const gpu_update u = { .t = flat->dtype,
@@ -481,9 +482,10 @@ static const char *run_update(void *state, const cj_call *call)
                            .decoupled = a->decoupled,
                            .step = (double *)(void *)call->in[0]->data,
                            .lr = (const double *)(const void *)call->in[first - 1]->data,
-                           .p = flat->data,
-                           .m = a->states > 0 ? call->in[2]->data : NULL,
-                           .v = a->states > 1 ? call->in[3]->data : NULL };
+                           .p = p->data,
+                           .m = a->states > 0 ? states[0]->data : NULL,
+                           .v = a->states > 1 ? states[1]->data : NULL,
+                           .half = a->master ? flat->data : NULL };
     gpu_slice slice[CJ_MAX_INPUTS];
     int64_t at = 0;
     if (n > CJ_MAX_INPUTS) return "too many parameters";

@@ -51,13 +51,13 @@ static __device__ double block_sum(double v)
     return sums[0];
 }
 
-template <class F> static __global__ void __launch_bounds__(256) sum_squares(const __grid_constant__ table t, double *partial)
+static __global__ void __launch_bounds__(256) sum_squares(const __grid_constant__ table t, int dtype, double *partial)
 {
     const slice &s = slice_of(t, blockIdx.x);
     const int64_t begin = (blockIdx.x - s.first) * CHUNK, end = begin + CHUNK < s.n ? begin + CHUNK : s.n;
     double sum = 0;
     for (int64_t i = begin + threadIdx.x; i < end; i += 256) {
-        const double g = (double)((const F *)s.g)[i];
+        const double g = load_as<double>(dtype, s.g, i);
         sum += g * g;
     }
     sum = block_sum(sum);
@@ -160,6 +160,21 @@ static __global__ void __launch_bounds__(256)
 }
 
 static __global__ void __launch_bounds__(256)
+    update_half(const __grid_constant__ table t, const __grid_constant__ gpu_update u, const constants *shared_c)
+{
+    const rule_f32 c = rule_of(u, *shared_c);
+    const slice &s = slice_of(t, blockIdx.x);
+    const int64_t begin = (blockIdx.x - s.first) * CHUNK, end = begin + CHUNK < s.n ? begin + CHUNK : s.n;
+    float *p = (float *)u.p + s.offset, *m = u.m ? (float *)u.m + s.offset : NULL, *v = u.v ? (float *)u.v + s.offset : NULL;
+    uint16_t *half = (uint16_t *)u.half + s.offset;
+    for (int64_t i = begin + threadIdx.x; i < end; i += 256) {
+        float none = 0;
+        apply(c, u.rule, &p[i], load_as<float>(u.t, s.g, i), m ? &m[i] : NULL, v ? &v[i] : &none);
+        half[i] = u.t == CJ_BF16 ? to_bf16(p[i]) : to_f16(p[i]);
+    }
+}
+
+static __global__ void __launch_bounds__(256)
     update_f64(const __grid_constant__ table t, const __grid_constant__ gpu_update u, const constants *shared_c)
 {
     const constants c = *shared_c;
@@ -214,16 +229,17 @@ const char *gpu_update_run(gpu_state *st, const gpu_update *u, const gpu_slice *
         parts = 0;
         for (int i = 0; i < n; i += SLICES) {
             const int64_t blocks = table_of(slices, n, i, parts, &t);
-            if (blocks && u->t == CJ_F64) sum_squares<double><<<(unsigned)blocks, 256, 0, st->stream>>>(t, (double *)st->scratch);
-            else if (blocks) sum_squares<float><<<(unsigned)blocks, 256, 0, st->stream>>>(t, (double *)st->scratch);
+            if (blocks) sum_squares<<<(unsigned)blocks, 256, 0, st->stream>>>(t, u->t, (double *)st->scratch);
             parts += blocks;
         }
     }
     prepare<<<1, 256, 0, st->stream>>>(*u, (const double *)st->scratch, parts, c);
     for (int i = 0; i < n; i += SLICES) {
         const int64_t blocks = table_of(slices, n, i, 0, &t);
-        if (blocks && u->t == CJ_F64) update_f64<<<(unsigned)blocks, 256, 0, st->stream>>>(t, *u, c);
-        else if (blocks) update_f32<<<(unsigned)blocks, 256, 0, st->stream>>>(t, *u, c);
+        if (!blocks) continue;
+        if (u->t == CJ_F64) update_f64<<<(unsigned)blocks, 256, 0, st->stream>>>(t, *u, c);
+        else if (u->half) update_half<<<(unsigned)blocks, 256, 0, st->stream>>>(t, *u, c);
+        else update_f32<<<(unsigned)blocks, 256, 0, st->stream>>>(t, *u, c);
     }
     return gpu_check(st);
 }
