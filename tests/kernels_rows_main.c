@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/philox.h"
 #include "kernels/cpu/cpu.h"
@@ -396,7 +395,7 @@ static void close_to(const char *what, cj_dtype t, const buffer *y, int64_t i, d
 {
     const double v = get(t, y->p, i), unit_error = t == CJ_F64 ? 1e-14 : 1.2e-6;
     CHECK((v != v && want != want) || v == want ||
-              fabs(v - want) <= (unit_error + eps_of[t]) * (fabs(want) + scale) + (t == CJ_F16 ? 0x1p-24 : 1e-38),
+              fabs(v - want) <= (unit_error + eps_of[t]) * (fabs(want) + scale) + (t == CJ_F16 ? 0x1p-24 : 0x1p-122), /* tiny probabilities are 0 */
           "%s of %s: %.9g, not %.9g", what, name_of[t], v, want);
 }
 
@@ -802,7 +801,7 @@ static void test_update_once(int64_t limit)
 
 int main(int argc, char **argv)
 {
-    const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
+    const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 20261115;
     const int rounds = argc > 2 ? atoi(argv[2]) : 1;
     printf("seed %llu\n", (unsigned long long)seed);
     two = cj__pool_new(2);

@@ -319,7 +319,11 @@ static bool run_product(cj_ctx *c, const cj_kernel *k)
     return true;
 }
 
-static const cj_op fused_op = { .name = "fused", .family = "elementwise", .kind = CJ_INTERNAL, .flags = CJ_OP_NOGRAD };
+/* One operation per instruction and element. */
+static double fused_flops(const cj_call *call) { return (double)((const cj_ew_prog *)call->attrs)->n_instr * (double)call->out[0]->numel; }
+static const cj_op fused_op = {
+    .name = "fused", .family = "elementwise", .kind = CJ_INTERNAL, .flags = CJ_OP_NOGRAD, .flops = fused_flops
+};
 
 static bool run_kernel(cj_ctx *c, cj_kernel *k)
 {
@@ -400,7 +404,20 @@ static bool profiled(cj_ctx *c, cj_kernel *k, bool (*run)(cj_ctx *, cj_kernel *)
 {
     if (!c->recorder[CJ_REC_PROFILE].record(c, NULL) || !run(c, k)) return false;
     if (k->kind != CJ_KERNEL_FUSED) return c->recorder[CJ_REC_PROFILE].record(c, &k->call);
-    cj_call call = { .ctx = c, .op = &fused_op };
+    /* What the profiler looks at: the sizes of what is read and written. */
+    cj_tensor header[CJ_EW_MAX_ARGS], *argument[CJ_EW_MAX_ARGS];
+    for (int i = 0; i < k->prog->n_in + k->prog->n_out; i++) {
+        header[i] = (cj_tensor){ .dtype = (uint8_t)k->args[i].dtype, .numel = 1 };
+        for (int d = 0; d < k->ndim; d++) header[i].numel *= k->args[i].stride[d] ? k->shape[d] : 1;
+        argument[i] = &header[i];
+    }
+    cj_call call = { .ctx = c,
+                     .op = &fused_op,
+                     .attrs = k->prog,
+                     .in = argument,
+                     .out = argument + k->prog->n_in,
+                     .nin = k->prog->n_in,
+                     .nout = k->prog->n_out };
     return c->recorder[CJ_REC_PROFILE].record(c, &call);
 }
 

@@ -79,6 +79,15 @@ CJ_INLINE float row_max(cj_dtype t, const void *x, int64_t n)
     return vf_hmax(vf_max(vf_max(a, b), vf_max(c, d)));
 }
 
+/* exp for probabilities: what would be below the smallest normal number is 0.  Results below it cost a trap of a hundred cycles each, and masked entries, e^-inf, would
+ * all take it. */
+CJ_INLINE vf exp_or_0(vf x)
+{
+    const vf least = vf_set1(-87.3365402f); /* log of the smallest normal number, rounded up; NaN passes */
+    const vf e = vf_exp(vf_max(least, x));
+    return vf_sel(vf_lt(x, least), vf_zero(), e);
+}
+
 /* sum exp(x - shift), the exponentials also to e where that is not NULL. */
 CJ_INLINE double row_exp_sum(cj_dtype t, const void *x, int64_t n, float shift, float *e)
 {
@@ -88,14 +97,14 @@ CJ_INLINE double row_exp_sum(cj_dtype t, const void *x, int64_t n, float shift, 
         const int64_t stop = n - i > SUM_BLOCK ? i + SUM_BLOCK : n;
         vf a = vf_zero(), b = a;
         for (; i + 2 * CJ_VL <= stop; i += 2 * CJ_VL) {
-            const vf p = vf_exp(load_vf(t, x, i) - s), q = vf_exp(load_vf(t, x, i + CJ_VL) - s);
+            const vf p = exp_or_0(load_vf(t, x, i) - s), q = exp_or_0(load_vf(t, x, i + CJ_VL) - s);
             if (e) vf_store(e + i, p), vf_store(e + i + CJ_VL, q);
             a += p;
             b += q;
         }
         for (; i < stop; i += CJ_VL) {
             const int m = stop - i < CJ_VL ? (int)(stop - i) : CJ_VL;
-            const vf p = vf_and_mask(vm_first(m), vf_exp(load_vf_n(t, x, i, m) - s));
+            const vf p = vf_and_mask(vm_first(m), exp_or_0(load_vf_n(t, x, i, m) - s));
             if (e) vf_store_n(e + i, p, m);
             a += p;
         }
@@ -162,10 +171,10 @@ CJ_INLINE void softmax_row(cj_dtype t, const void *x, int64_t n, void *y, bool l
 #undef VALUE
         return;
     }
-    for (; at + CJ_VL <= n; at += CJ_VL) store_vf(t, y, at, (keep ? vf_load(e + at) : vf_exp(load_vf(t, x, at) - s)) * r);
+    for (; at + CJ_VL <= n; at += CJ_VL) store_vf(t, y, at, (keep ? vf_load(e + at) : exp_or_0(load_vf(t, x, at) - s)) * r);
     if (at < n) {
         const int k = (int)(n - at);
-        store_vf_n(t, y, at, (keep ? vf_load_n(e + at, k) : vf_exp(load_vf_n(t, x, at, k) - s)) * r, k);
+        store_vf_n(t, y, at, (keep ? vf_load_n(e + at, k) : exp_or_0(load_vf_n(t, x, at, k) - s)) * r, k);
     }
 }
 
@@ -176,7 +185,7 @@ CJ_INLINE void softmax_short(cj_dtype t, const void *x, int n, void *y, bool log
     const vf v = load_vf_n(t, x, 0, n);
     vf d = vf_sel(valid, v, vf_set1(-INFINITY));
     d = d - vf_set1(vf_hmax(vf_max(d, vf_set1(-INFINITY)))); /* NaN counts as -inf here and comes back through d */
-    const vf e = vf_and_mask(valid, vf_exp(d));
+    const vf e = vf_and_mask(valid, exp_or_0(d));
     const vf sum = vf_set1(vf_hsum(e));
     store_vf_n(t, y, 0, log ? d - vf_log(sum) : e / sum, n);
 }
@@ -225,7 +234,7 @@ CJ_INLINE double row_dot(cj_dtype t, const void *x, const void *y, int64_t n)
 
 CJ_INLINE vf softmax_slope(vf y, vf dy, vf s, bool log)
 {
-    if (log) return vf_fnma(vf_exp(y), s, dy);
+    if (log) return vf_fnma(exp_or_0(y), s, dy);
     return y * (dy - s);
 }
 
@@ -268,7 +277,7 @@ CJ_INLINE void cross_entropy_row(cj_dtype t, const rows_job *j, const void *x, i
         const vm valid = vm_first((int)n);
         const vf v = load_vf_n(t, x, 0, (int)n), d = vf_sel(valid, v, vf_set1(-INFINITY));
         const float m = vf_hmax(vf_max(d, vf_set1(-INFINITY)));
-        const vf e = vf_and_mask(valid, vf_exp(d - vf_set1(m)));
+        const vf e = vf_and_mask(valid, exp_or_0(d - vf_set1(m)));
         lse = m + vf_log(vf_set1(vf_hsum(e)))[0];
     } else {
         const float m = row_max(t, x, n);
@@ -319,12 +328,12 @@ CJ_INLINE void cross_entropy_bwd_row(cj_dtype t, const rows_job *j, const void *
     }
     const float g = load_one(t, j->g, r * j->s_g), l = ((const float *)j->saved_lse)[r];
     const vf lse = vf_set1(l), scale = vf_set1(g), even = vf_set1((float)((double)g * j->smooth / (double)n));
-#define VALUE(v) (scale * vf_exp((v)-lse) - even)
+#define VALUE(v) (scale * exp_or_0((v)-lse) - even)
     FOR_ROW(t, dx, n, stream, x, (const char *)x + 1024, VALUE);
 #undef VALUE
     if (stream) vf_stream_end();
     /* The target's own, again from x: one rounding in bf16 and f16 */
-    const float p = vf_exp(vf_set1(load_one(t, x, target)) - lse)[0];
+    const float p = exp_or_0(vf_set1(load_one(t, x, target)) - lse)[0];
     store_one(t, dx, target, (float)((double)g * ((double)p - (1.0 - j->smooth) - j->smooth / (double)n)));
 }
 
