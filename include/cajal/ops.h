@@ -177,6 +177,36 @@ CJ_API cj_tensor *cj_outer(cj_tensor *a, cj_tensor *b);     /* 1-D: a_i b_j */
 /* x·Wᵀ + b: x [.., in], weight [out, in], bias [out] or NULL (then none). */
 CJ_API cj_tensor *cj_linear_op(cj_tensor *x, cj_tensor *weight, cj_tensor *bias);
 
+/* ---- convolution: 1, 2 or 3 spatial axes, channels second, as in PyTorch ------------------------------------------------------------------------- */
+
+typedef enum cj_pad_mode { CJ_PAD_ZERO, CJ_PAD_REFLECT, CJ_PAD_CYCLIC, CJ_PAD_REPLICATE } cj_pad_mode;
+typedef struct cj_pad_opts {
+    cj_pad_mode mode;   /* reflect: without repeating the border (2 1 | 0 1 2); cyclic; replicate: the border's value */
+    double value;       /* of CJ_PAD_ZERO, instead of 0 */
+} cj_pad_opts;
+/* The last axes of x widened by before and after: cj_pad(x, CJ_SHAPE(1, 2), CJ_SHAPE(1, 2)) for height and width. */
+CJ_API cj_tensor *cj_pad(cj_tensor *x, cj_shape before, cj_shape after, const cj_pad_opts *opts);
+
+typedef enum cj_border { CJ_VALID, CJ_SAME, CJ_FULL } cj_border;
+typedef struct cj_conv_opts {
+    int64_t stride, padding, dilation;          /* 1, 0, 1; the same for every axis … */
+    cj_shape strides, paddings, dilations;      /* … or a value per axis: .paddings = CJ_SHAPE(1, 0) */
+    int64_t groups;                             /* 1; as many as channels: depthwise */
+    cj_border border;                           /* instead of a padding: CJ_SAME keeps the size, CJ_FULL gives every overlap */
+    cj_pad_mode mode;                           /* what lies beyond the border */
+} cj_conv_opts;
+/* y[n, o, p] = bias[o] + sum over c, k of weight[o, c, k] · x[n, c, p·stride - padding + k·dilation] (no flip). x [N, C, ..], weight [O, C/groups, ..], bias [O] or NULL. */
+CJ_API cj_tensor *cj_conv(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_conv_opts *opts);
+typedef struct cj_conv_transpose_opts {
+    int64_t stride, padding, dilation, output_padding;
+    cj_shape strides, paddings, dilations, output_paddings;
+    int64_t groups;
+} cj_conv_transpose_opts;
+/* The transpose of cj_conv as a linear map of x: weight [C, O/groups, ..]; size (n - 1)·stride - 2·padding + dilation·(kernel - 1) + output_padding + 1. */
+CJ_API cj_tensor *cj_conv_transpose(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_conv_transpose_opts *opts);
+/* A convolution with weights of its own at every position: weight [O, C, positions .., kernel ..], 1 or 2 spatial axes; stride, padding and mode. */
+CJ_API cj_tensor *cj_locally_connected(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_conv_opts *opts);
+
 /* ---- normalisation and losses ----------------------------------------------------------------------------------------------------------------- */
 
 CJ_API cj_tensor *cj_softmax(cj_tensor *x, int axis);

@@ -8,6 +8,7 @@
 
 #include "cajal/core.h"
 #include "core/parallel.h"
+#include "kernels/cpu/conv.h"
 #include "kernels/cpu/ew.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/isa.h"
@@ -119,6 +120,8 @@ typedef struct cj_cpu_kernels {
     cj_ew_span_fn *ew_span;
     cj_gemm_fn *gemm[CJ_DTYPES]; /* by dtype; NULL where there is none */
     cj_gemm_workspace_fn *gemm_workspace[CJ_DTYPES];
+    cj_conv_fn *conv;
+    cj_conv_workspace_fn *conv_workspace;
     cj_reduce_fn *reduce;
     cj_copy_fn *copy;
     cj_fill_fn *fill;

@@ -7,6 +7,8 @@ cj_ew_span_fn CJ_K(cj__ew_span);
 cj_gemm_fn CJ_K(cj__gemm_f32), CJ_K(cj__gemm_f64), CJ_K(cj__gemm_bf16), CJ_K(cj__gemm_f16);
 cj_gemm_workspace_fn CJ_K(cj__gemm_workspace_f32), CJ_K(cj__gemm_workspace_f64), CJ_K(cj__gemm_workspace_bf16),
     CJ_K(cj__gemm_workspace_f16);
+cj_conv_fn CJ_K(cj__conv);
+cj_conv_workspace_fn CJ_K(cj__conv_workspace);
 cj_reduce_fn CJ_K(cj__reduce);
 cj_copy_fn CJ_K(cj__copy);
 cj_fill_fn CJ_K(cj__fill);
@@ -50,6 +52,8 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
                         [CJ_F64] = CJ_K(cj__gemm_workspace_f64),
                         [CJ_BF16] = CJ_K(cj__gemm_workspace_bf16),
                         [CJ_F16] = CJ_K(cj__gemm_workspace_f16) },
+    .conv = CJ_K(cj__conv),
+    .conv_workspace = CJ_K(cj__conv_workspace),
     .reduce = CJ_K(cj__reduce),
     .copy = CJ_K(cj__copy),
     .fill = CJ_K(cj__fill),

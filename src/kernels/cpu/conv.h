@@ -1,0 +1,32 @@
+/* Convolution and its two derivatives on the packed GEMM (conv.c).
+ *
+ * With x [n, groups·c, in], w [groups·o, c, kernel], y [n, groups·o, out], all contiguous, spatial sizes as depth, height, width (1 where there is none):
+ *   y[b, o, p] = sum over c, k of w[o, c, k] · x[b, c, p·stride - pad + k·dilation],   zero outside of x.
+ */
+#ifndef CJ_KERNELS_CPU_CONV_H
+#define CJ_KERNELS_CPU_CONV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cajal/core.h"
+#include "core/parallel.h"
+
+typedef struct cj_conv_shape {
+    int64_t n, groups, c, o; /* images, groups, channels of a group in x and in y */
+    int64_t in[3], out[3], kernel[3];
+    int64_t stride[3], pad[3], dilation[3];
+} cj_conv_shape;
+
+typedef enum cj_conv_pass {
+    CJ_CONV_FORWARD, /* a = x,  b = w,  result y */
+    CJ_CONV_DATA,    /* a = dy, b = w,  result dx */
+    CJ_CONV_WEIGHT   /* a = x,  b = dy, result dw */
+} cj_conv_pass;
+
+/* t: f32, f64, bf16 or f16.  workspace: cj_conv_workspace_fn bytes, 64-byte aligned. */
+typedef size_t cj_conv_workspace_fn(const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, int threads);
+typedef void cj_conv_fn(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, const void *a, const void *b, void *result,
+                        void *workspace);
+
+#endif
