@@ -270,7 +270,10 @@ static void spy_on(cj_ctx *c, bool on)
 
 /* ---- checks -------------------------------------------------------------------------------------------------------------------------------------------------------- */
 
-static bool differentiable(const cj_op *op) { return op->kind != CJ_INTERNAL && op->vjp && !(op->flags & CJ_OP_NOGRAD); }
+static bool differentiable(const cj_op *op)
+{
+    return op->kind != CJ_INTERNAL && (op->vjp || (op->define && !op->run)) && !(op->flags & CJ_OP_NOGRAD);
+}
 static bool values_in(const cj_sample *s)
 {
     for (int i = 0; i < s->n; i++)

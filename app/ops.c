@@ -47,6 +47,33 @@ static const struct signature {
     { "layer_norm", "cj_layer_norm(x, weight, bias, eps)" },
     { "cross_entropy", "cj_cross_entropy(logits, target, .label_smoothing = 0.1)" },
     { "bce_with_logits", "cj_bce_with_logits(logits, target)" },
+    { "hardtanh", "cj_hardtanh(x, .low = -1, .high = 1)" },
+    { "leaky_relu", "cj_leaky_relu(x, .slope = 0.01)" },
+    { "prelu", "cj_prelu(x, weight)" },
+    { "threshold", "cj_threshold(x, threshold, value)" },
+    { "softplus_beta", "cj_softplus_beta(x, .beta = 2, .threshold = 20)" },
+    { "glu", "cj_glu(x, axis)" },
+    { "reglu", "cj_reglu(x, axis)" },
+    { "geglu", "cj_geglu(x, axis)" },
+    { "swiglu", "cj_swiglu(x, axis)" },
+    { "maxout", "cj_maxout(x, axis, k)" },
+    { "softmin", "cj_softmin(x, axis)" },
+    { "softmax_temperature", "cj_softmax_temperature(x, axis, temperature)" },
+    { "gumbel_softmax", "cj_gumbel_softmax(logits, axis, .tau = 1, .hard = true)" },
+    { "pinball_loss", "cj_pinball_loss(input, target, tau)" },
+    { "bce_with_logits_weighted", "cj_bce_with_logits(logits, target, .weight = w, .pos_weight = q)" },
+    { "cross_entropy_weighted", "cj_cross_entropy(logits, target, .weight = w)" },
+    { "multi_margin_loss", "cj_multi_margin_loss(scores, target, .margin = 1, .p = 1)" },
+    { "cosine_embedding_loss", "cj_cosine_embedding_loss(a, b, target, .margin = 0.1)" },
+    { "margin_ranking_loss", "cj_margin_ranking_loss(a, b, target, .margin = 0.1)" },
+    { "triplet_margin_loss", "cj_triplet_margin_loss(anchor, positive, negative, .margin = 1)" },
+    { "gaussian_nll_loss", "cj_gaussian_nll_loss(mean, target, variance)" },
+    { "gaussian_scale_nll_loss", "cj_gaussian_scale_nll_loss(mean, target, scale)" },
+    { "multivariate_gaussian_nll_loss", "cj_multivariate_gaussian_nll_loss(mean, target, factor)" },
+    { "laplace_nll_loss", "cj_laplace_nll_loss(mean, target, scale)" },
+    { "gumbel_nll_loss", "cj_gumbel_nll_loss(location, target, scale)" },
+    { "exponential_family_nll", "cj_exponential_family_nll(v, target, CJ_FAMILY_POISSON)" },
+    { "exponential_family_mean", "cj_exponential_family_mean(v, CJ_FAMILY_POISSON)" },
     { "assign_", "cj_assign_(dst, src)" },
     { "add_", "cj_add_(dst, src, scale)" },
     { "write_slice_", "cj_write_slice_(dst, axis, position, src)" },
@@ -61,6 +88,7 @@ static void signature(const cj_op_info *op)
         }
     if (strcmp(op->kind, "internal") == 0) printf("internal: runs in the gradient of the operator whose name it begins with\n");
     else if (strstr(op->name, "_scalar")) printf("cj_%s(x, s)\n", op->name);
+    else if (strcmp(op->family, "loss") == 0 || strcmp(op->family, "likelihood") == 0) printf("cj_%s(input, target)\n", op->name);
     else printf("cj_%s\n", op->name);
 }
 

@@ -56,7 +56,7 @@ static void run(cj_ctx *c, cj_lab_record *r, bool control)
     cj_scope s = cj_scope_open(c);
     cj_tensor *p = cj_from_f64(c, P, CJ_SHAPE(3, 3));
     if (control) p = cj_t(p); /* columns taken for rows */
-    double path[TIMES][3], limit[3], share[3];
+    double path[TIMES][3] = { 0 }, limit[3], share[3];
     cj_tensor *pi = cj_from_f64(c, (double[]){ 1, 0, 0 }, CJ_SHAPE(1, 3));
     for (int t = 0; t < TIMES && cj_ok(c); t++) {
         cj_to_f64(pi, path[t], 3);

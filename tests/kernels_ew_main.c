@@ -77,7 +77,7 @@ static double ulp_of(double x) /* of f32 */
 
 static double r_neg(double a, double b) { return (void)b, -a; }
 static double r_abs(double a, double b) { return (void)b, fabs(a); }
-static double r_sign(double a, double b) { return (void)b, a != a ? a : (a > 0) - (a < 0); }
+static double r_sign(double a, double b) { return (void)b, (a > 0) - (a < 0); }
 static double r_exp(double a, double b) { return (void)b, exp(a); }
 static double r_expm1(double a, double b) { return (void)b, expm1(a); }
 static double r_log(double a, double b) { return (void)b, log(a); }
@@ -89,7 +89,8 @@ static double r_square(double a, double b) { return (void)b, a * a; }
 static double r_sin(double a, double b) { return (void)b, sin(a); }
 static double r_cos(double a, double b) { return (void)b, cos(a); }
 static double r_tanh(double a, double b) { return (void)b, tanh(a); }
-static double r_sigmoid(double a, double b) { return (void)b, a >= 0 ? 1 / (1 + exp(-a)) : a < 0 ? exp(a) / (1 + exp(a)) : a; }
+/* 0 where exp(-a) overflows in f32 */
+static double r_sigmoid(double a, double b) { return (void)b, a < -88.7228394 ? 0 : 1 / (1 + exp(-a)); }
 static double r_erf(double a, double b) { return (void)b, erf(a); }
 static double r_floor(double a, double b) { return (void)b, floor(a); }
 static double r_ceil(double a, double b) { return (void)b, ceil(a); }
@@ -122,28 +123,28 @@ static double r_ge(double a, double b) { return a >= b; }
 static double r_and(double a, double b) { return a != 0 && b != 0; }
 static double r_or(double a, double b) { return a != 0 || b != 0; }
 static double r_xor(double a, double b) { return (a != 0) != (b != 0); }
-static double r_gelu(double a, double b) { return (void)b, a == -INFINITY ? 0 : a * 0.5 * erfc(-a * 0.70710678118654752440); }
+static double r_gelu(double a, double b) { return (void)b, a * 0.5 * erfc(-a * 0.70710678118654752440); }
 static double slope_gelu(double a)
 {
-    if (fabs(a) > 100) return a > 0;
+    if (fabs(a) > 100 && fabs(a) < INFINITY) return a > 0;
     return 0.5 * erfc(-a * 0.70710678118654752440) + a * exp(-0.5 * a * a) * 0.39894228040143267794;
 }
 static double r_gelu_bwd(double a, double b) { return b * (a != a ? a : slope_gelu(a)); }
 static double r_gelu_tanh(double a, double b)
 {
     (void)b;
-    return a == -INFINITY ? 0 : a * r_sigmoid(1.5957691216057307 * a * (1 + 0.044715 * a * a), 0);
+    return a * r_sigmoid(1.5957691216057307 * a * (1 + 0.044715 * a * a), 0);
 }
 static double r_gelu_tanh_bwd(double a, double b)
 {
-    if (fabs(a) > 100) return b * (a > 0);
+    if (fabs(a) > 100) return b * ((a > 0) + (a - a));
     double u = 1.5957691216057307 * a * (1 + 0.044715 * a * a), s = r_sigmoid(u, 0);
     return b * (s + a * s * r_sigmoid(-u, 0) * 1.5957691216057307 * (1 + 3 * 0.044715 * a * a));
 }
-static double r_silu(double a, double b) { return (void)b, a == -INFINITY ? 0 : a * r_sigmoid(a, 0); }
+static double r_silu(double a, double b) { return (void)b, a * r_sigmoid(a, 0); }
 static double r_silu_bwd(double a, double b)
 {
-    if (fabs(a) > 1000) return b * (a > 0);
+    if (fabs(a) > 1000) return b * ((a > 0) + (a - a));
     double s = r_sigmoid(a, 0);
     return b * (s + a * s * r_sigmoid(-a, 0));
 }

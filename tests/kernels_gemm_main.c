@@ -1,5 +1,6 @@
 /* Random test of the matrix product against a triple loop: every dtype and every instruction set that this machine has, random shapes, strides,
- * batches and options, guard bytes around C and the workspace, one thread against two to the bit, poisoned values between the rows of C.
+ * batches and options, guard bytes around C and the workspace, one thread against two to the bit, poisoned values between the rows of C.  One case in
+ * thirty is large enough for every level of blocking; there the triple loop checks a sample of the elements.
  *
  *     kernels_gemm [seed] [cases]        exit 0 when everything agrees
  */
@@ -247,10 +248,15 @@ static int run_level(const level *l, cj_gemm g, int dtype, cj_pool *pool, const 
     return failures;
 }
 
+enum { CHECKED = 3000000 }; /* products that the triple loop computes for one case */
+
+static double products(const cj_gemm *g) { return (double)g->m * (double)g->n * (double)g->k * (double)g->batch; }
+
 /* The exact sum, and a bound for the error of any order of summation in `eps` arithmetic. */
 static int compare(const level *l, const cj_gemm *g, int dtype, const void *c0, const void *got)
 {
-    if (g->n == 0) return 0; /* C has no elements, so there is nothing to read either */
+    if (g->n == 0) return 0;                                    /* C has no elements, so there is nothing to read either */
+    const int64_t every = (int64_t)(products(g) / CHECKED) | 1; /* odd, so that the sample visits every column of a tile */
     const double eps = dtype == F64 ? 0x1p-52 : 0x1p-23, last = dtype == BF16 ? 0x1p-8 : dtype == F16 ? 0x1p-11 : 0;
     for (int64_t b = 0; b < g->batch; b++) {
         for (int64_t i = 0; i < g->m; i++) {
@@ -263,6 +269,7 @@ static int compare(const level *l, const cj_gemm *g, int dtype, const void *c0, 
                         return fail(g, l->name, dtype, "touched the gap after a row", at);
                     continue;
                 }
+                if ((i * g->n + j) % every != 0) continue;
                 double sum = 0, scale = 0;
                 for (int64_t p = 0; p < g->k; p++) {
                     const double term = get(g->a, b * g->a_batch + i * g->a_row + p * g->a_col, dtype) *
@@ -298,12 +305,17 @@ static int64_t random_size(int64_t big)
     }
 }
 
+static int64_t large_size(void) { return below(3) == 0 ? (int64_t)256 << below(3) : 40 + below(1200); }
+
 static int one_case(cj_pool *two)
 {
     cj_gemm g = { .batch = below(4) == 0 ? 1 + below(5) : 1 };
-    do g.m = random_size(700), g.n = random_size(700), g.k = random_size(1200);
-    while ((double)g.m * (double)g.n * (double)g.k * (double)g.batch > 3e6);
-    const int special = below(8) == 0, dtype = below(3) == 0 ? (int)below(DTYPES) : F32;
+    const int large = below(30) == 0;
+    do {
+        if (large) g.m = large_size(), g.n = large_size(), g.k = large_size(), g.batch = 1;
+        else g.m = random_size(700), g.n = random_size(700), g.k = random_size(1200);
+    } while (products(&g) > (large ? 100.0 : 1.0) * CHECKED);
+    const int special = below(8) == 0, dtype = !large && below(3) == 0 ? (int)below(DTYPES) : F32;
     const matrix a = random_matrix(g.m, g.k, g.batch, dtype, special), b = random_matrix(g.k, g.n, g.batch, dtype, special);
     g.a = a.origin, g.a_row = a.row, g.a_col = a.col, g.a_batch = a.batch;
     g.b = b.origin, g.b_row = b.row, g.b_col = b.col, g.b_batch = b.batch;

@@ -395,7 +395,8 @@ static void close_to(const char *what, cj_dtype t, const buffer *y, int64_t i, d
 {
     const double v = get(t, y->p, i), unit_error = t == CJ_F64 ? 1e-14 : 1.2e-6;
     CHECK((v != v && want != want) || v == want ||
-              fabs(v - want) <= (unit_error + eps_of[t]) * (fabs(want) + scale) + (t == CJ_F16 ? 0x1p-24 : 0x1p-122), /* tiny probabilities are 0 */
+              fabs(v - want) <=
+                  (unit_error + eps_of[t]) * (fabs(want) + scale) + (t == CJ_F16 ? 0x1p-24 : 0x1p-122), /* tiny probabilities are 0 */
           "%s of %s: %.9g, not %.9g", what, name_of[t], v, want);
 }
 

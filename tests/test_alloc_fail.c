@@ -148,7 +148,7 @@ static void name_it(void *user, const char *name, cj_tensor *t)
     names[n_names] = (cj_named){ text[n_names], t };
     n_names++;
 }
-static char folder[] = "/tmp/cajal-alloc-XXXXXX", path[80];
+static char folder[40], path[80];
 static bool save_npz(session *s)
 {
     n_names = 0;
@@ -189,6 +189,19 @@ static bool save_npy(session *s)
     return ok;
 }
 
+/* A checkpoint as the training loop writes it, and back. */
+static bool save_run(session *s)
+{
+    snprintf(path, sizeof path, "%s/run", folder);
+    cj_run_clear(path);
+    return cj_run_save(s->r.net, path);
+}
+static bool load_run(session *s)
+{
+    snprintf(path, sizeof path, "%s/run", folder);
+    return cj_run_load(s->r.net, path, false) == 0;
+}
+
 typedef struct part {
     const char *name;
     part_fn run;
@@ -211,6 +224,8 @@ static const part parts[] = {
     { "load npz", load_npz, false },
     { "save safetensors", save_safetensors, false },
     { "load safetensors", load_safetensors, false },
+    { "save checkpoint", save_run, false },
+    { "load checkpoint", load_run, false },
 };
 enum { PARTS = sizeof parts / sizeof parts[0] };
 
@@ -322,6 +337,69 @@ static void every_malloc_fails(void **state)
     snapshot_free(&expected);
 }
 
+/* The training loop itself, with a plan and checkpoints: an allocation fails, the loop says so, and resumed it ends where an undisturbed one does, to the bit. */
+static cj_train_result train(cj_ctx *c, cj_module **net, bool resume, cj_examples *rows)
+{
+    cj_tensor *x = cj_keep(cj_cast(cj_randint(c, -3, 4, CJ_SHAPE(12, 3), .stream = CJ_STREAM_DATA), CJ_F32)),
+              *y = cj_keep(cj_cast(cj_gt_scalar(cj_sum(x, .axes = CJ_AXIS(1)), 0), CJ_I64));
+    *net = cj_sequential(c, cj_linear(c, 3, 4), cj_tanh_layer(c), cj_dropout_layer(c, 0.2), cj_linear(c, 4, 2));
+    if (!cj_ok(c) || !cj_examples_of_rows(x, y, rows)) return (cj_train_result){ 0 };
+    return cj_train(*net, rows, .test = rows, .steps = 6, .batch = 4, .eval_every = 3, .save_every = 2, .folder = path, .resume = resume);
+}
+
+static bool training_with(long n, bool below, double *end, int64_t *size)
+{
+    snprintf(path, sizeof path, "%s/train", folder);
+    cj_run_clear(path);
+    bool hit = false;
+    for (int turn = 0;; turn++) {
+        counter k = { .fail_at = turn || below ? 0 : n };
+        cj_examples rows;
+        cj_module *net = NULL;
+        malloc_failed = false;
+        malloc_left = below && turn == 0 ? n : 0;
+        cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 6, .alloc = below ? NULL : counting_alloc, .alloc_user = &k });
+        cj_train_result r = { 0 };
+        if (c) r = train(c, &net, true, &rows);
+        malloc_left = 0;
+        if (turn == 0) hit = below ? malloc_failed : k.allocs >= n;
+        if (turn > 0 && !r.finished) fail_msg("allocation %ld, resumed: \"%s\"", n, cj_message(c));
+        if (c && !r.finished && cj_error(c) != CJ_EMEMORY && cj_error(c) != CJ_EFILE) fail_msg("allocation %ld: \"%s\"", n, cj_message(c));
+        if (r.finished) {
+            *size = 0;
+            for (int i = 0; i < cj_params_count(cj_module_params(net)); i++) {
+                cj_tensor *t = cj_params_at(cj_module_params(net), i);
+                assert_true(cj_to_f64(t, end + *size, cj_numel(t)));
+                *size += cj_numel(t);
+            }
+        }
+        cj_ctx_free(c);
+        assert_balanced(&k);
+        if (r.finished) return hit;
+    }
+}
+
+static void training_survives(bool below)
+{
+    double expected[64], end[64];
+    int64_t size, n_expected;
+    assert_false(training_with(below ? 0 : 1000000, below, expected, &n_expected));
+    assert_true(n_expected > 20 && n_expected < 64);
+    long n = 1;
+    for (; training_with(n, below, end, &size); n++) {
+        assert_int_equal(size, n_expected);
+        if (memcmp(end, expected, (size_t)size * sizeof *end) != 0) fail_msg("allocation %ld: training ended with other numbers", n);
+    }
+    if (n < 30) fail_msg("only %ld allocations", n);
+}
+static void training_survives_every_allocation(void **state) { (void)state, training_survives(false); }
+static void training_survives_every_malloc(void **state)
+{
+    (void)state;
+    if (!INTERPOSED) skip();
+    training_survives(true);
+}
+
 /* An allocator that refuses everything: no context, no crash. */
 static void *never(void *user, void *p, size_t old_size, size_t new_size)
 {
@@ -344,7 +422,13 @@ static void nothing_to_be_had(void **state)
     }
 }
 
-static int make_folder(void **state) { return (void)state, mkdtemp(folder) ? 0 : 1; }
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/cajal-alloc-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"); /* where fsync costs nothing */
+    return mkdtemp(folder) ? 0 : 1;
+}
 static int remove_folder(void **state)
 {
     (void)state;
@@ -358,6 +442,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_fails),
         cmocka_unit_test(every_malloc_fails),
+        cmocka_unit_test(training_survives_every_allocation),
+        cmocka_unit_test(training_survives_every_malloc),
         cmocka_unit_test(nothing_to_be_had),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

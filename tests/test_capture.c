@@ -651,6 +651,7 @@ static void random_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor *
     dice_state = program->seed;
     cj_tensor *v[24], *w = program->w;
     int n = 0;
+    const double small = 0.5 / sqrt((double)cj_size(in[0], 0)); /* products keep their size */
     v[n++] = in[0];
     v[n++] = in[1];
     v[n++] = w;
@@ -665,12 +666,12 @@ static void random_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor *
         case 5: y = cj_mul_scalar(a, 0.5 + 0.1 * dice(5)); break;
         case 6: y = cj_where(cj_gt(a, b), a, cj_neg(b)); break;
         case 7: y = cj_t(a); break;
-        case 8: y = cj_matmul(cj_mul_scalar(a, 0.2), b); break;
-        case 9: y = cj_add(a, cj_sum(b, .axes = CJ_AXIS(dice(2)), .keepdim = true)); break;
+        case 8: y = cj_matmul(cj_mul_scalar(a, small), b); break;
+        case 9: y = cj_add(a, cj_mul_scalar(cj_sum(b, .axes = CJ_AXIS(dice(2)), .keepdim = true), small)); break;
         case 10: y = cj_softmax(a, -1); break;
         case 11: y = cj_maximum(a, cj_select(b, 0, dice(6))); break;
         case 12: y = cj_sigmoid(cj_add_scalar(cj_abs(a), -1)); break;
-        default: y = cj_linear_op(cj_mul_scalar(a, 0.2), b, cj_select(b, 0, 1)); break;
+        default: y = cj_linear_op(cj_mul_scalar(a, small), b, cj_select(b, 0, 1)); break;
         }
         v[n++] = y;
     }
@@ -687,14 +688,16 @@ static void random_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor *
 static void random_programs(void **state)
 {
     (void)state;
-    for (uint32_t seed = 1; seed <= 300; seed++) {
+    static const int64_t sizes[] = { 6, 6, 17, 48, 6, 100 }; /* small products, and such that a tail pays */
+    for (uint32_t seed = 1; seed <= 400; seed++) {
         cj_scope s = cj_scope_open(c);
-        cj_tensor *in[2] = { cj_randn(c, CJ_SHAPE(6, 6)), cj_randn(c, CJ_SHAPE(6, 6)) }, *out[6] = { 0 }, *eager[6] = { 0 };
-        cj_tensor *start = cj_mul_scalar(cj_randn(c, CJ_SHAPE(6, 6)), 0.5);
+        int64_t n = sizes[seed % 6];
+        cj_tensor *in[2] = { cj_randn(c, CJ_SHAPE(n, n)), cj_randn(c, CJ_SHAPE(n, n)) }, *out[6] = { 0 }, *eager[6] = { 0 };
+        cj_tensor *start = cj_mul_scalar(cj_randn(c, CJ_SHAPE(n, n)), 0.5);
         struct program a = { seed, cj_param(start) }, b = { seed, cj_param(start) };
         cj_plan *p = NULL;
         for (int turn = 0; turn < 4; turn++) {
-            in[0] = cj_randn(c, CJ_SHAPE(6, 6));
+            in[0] = cj_randn(c, CJ_SHAPE(n, n));
             if (!p) p = cj_capture(c, random_step, &a, in, 2, out);
             else if (!cj_replay(p, in, out)) fail_msg("program %u: %s", seed, cj_message(c));
             random_step(c, &b, in, eager);

@@ -119,6 +119,49 @@ static void nested(void **state)
     cj__pool_free(n.pool);
 }
 
+/* Chunks that wait for each other: all threads of a pool take part, also after they have slept, and the same thread keeps its number. */
+typedef struct meeting {
+    int expected;
+    atomic_int here, late;
+    atomic_int chunks[4]; /* of each worker */
+} meeting;
+static void meet(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)begin, (void)end;
+    meeting *m = arg;
+    atomic_fetch_add(&m->chunks[worker], 1);
+    atomic_fetch_add(&m->here, 1);
+    struct timespec start, now;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec - start.tv_sec > 20) {
+            atomic_fetch_add(&m->late, 1);
+            return;
+        }
+        nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
+    } while (m->here < m->expected);
+}
+static void all_threads_take_part(void **state)
+{
+    (void)state;
+    for (int threads = 2; threads <= 4; threads++) {
+        cj_pool *p = cj__pool_new(threads);
+        assert_int_equal(cj__pool_threads(p), threads);
+        for (int turn = 0; turn < 6; turn++) {
+            meeting m = { .expected = threads };
+            cj__parallel_for(p, threads, 1, meet, &m);
+            assert_int_equal(m.late, 0);
+            for (int i = 0; i < threads; i++) assert_int_equal(m.chunks[i], 1);
+            if (turn % 2) nanosleep(&(struct timespec){ .tv_nsec = 3000000 }, NULL); /* they fall asleep */
+        }
+        cj__pool_free(p);
+    }
+    cj_pool *p = cj__pool_new(CJ_MAX_THREADS + 3);
+    assert_true(cj__pool_threads(p) <= CJ_MAX_THREADS);
+    cj__pool_free(p);
+}
+
 /* Jobs so small that workers come too late, with pauses in which they fall asleep. */
 static void many_small_jobs(void **state)
 {
@@ -164,7 +207,8 @@ static void callers_with_own_pools(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(borders),         cmocka_unit_test(same_bits_any_threads),  cmocka_unit_test(nested),
+        cmocka_unit_test(borders),         cmocka_unit_test(same_bits_any_threads),
+        cmocka_unit_test(nested),          cmocka_unit_test(all_threads_take_part),
         cmocka_unit_test(many_small_jobs), cmocka_unit_test(callers_with_own_pools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,44 +1,13 @@
 /* Parity with PyTorch: results, gradients and Hessian-vector products of every operator family, the promotion table, slicing, and the parameters along 100 steps
  * of every optimiser.  Reference values: tests/fixtures/ops.txt, made by tools/fixtures_ops.py.
  *
- * Tolerances, of |a - b| against 1 + |b|: f64 results 1e-12 and derivatives 1e-10 (two implementations of the same formula, a few roundings apart; PyTorch's
- * softplus drops log1p(exp(-x)) above 20, 1e-13 at the values used); f32 2e-6 and 1e-5; bf16 and f16 conversions,
- * integers and booleans exactly.  Optimisers: 1e-10 in f64, so the formulas are the same; 1e-6 in f32.
+ * Tolerances: tests/parity.h.  Optimisers: 1e-10 in f64, so the formulas are the same; 1e-6 in f32.
  * Known differences are left out of the fixture and named in tools/fixtures_ops.py.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "parity.h"
 
-#include <cmocka.h>
-
-#include <cajal/grad.h>
 #include <cajal/nn.h>
-#include <cajal/ops.h>
 #include <cajal/optim.h>
-
-/* ---- the functions, by the name that the fixture uses ------------------------------------------------------------------------------------------ */
-
-typedef struct arguments {
-    long long at[4];
-    int n;
-} arguments;
-typedef cj_tensor *function(cj_ctx *c, const arguments *a, cj_tensor *const *in, int n);
-
-#define CASE(name, expression)                                                                                                             \
-    static cj_tensor *case_##name(cj_ctx *c, const arguments *a, cj_tensor *const *in, int n)                                              \
-    {                                                                                                                                      \
-        (void)c, (void)a, (void)in, (void)n;                                                                                               \
-        return expression;                                                                                                                 \
-    }
-#define A(i) a->at[i]
-#define X in[0]
-#define Y in[1]
-#define UNARY(name) CASE(name, cj_##name(X))
-#define BINARY(name) CASE(name, cj_##name(X, Y))
 
 /* clang-format off */
 UNARY(neg)
@@ -90,21 +59,13 @@ REDUCTION(any) REDUCTION(all) REDUCTION(logsumexp) CASE(var, cj_var(X, &(cj_var_
                                     CASE(layer_norm, cj_layer_norm(X, n > 1 ? Y : NULL, n > 2 ? in[2] : NULL, 0))
                                         CASE(attention, cj_attention(X, Y, in[2], &(cj_attention_opts){ .causal = A(0) != 0 }))
                                             CASE(cross_entropy,
-                                                 cj_cross_entropy(X, Y, &(cj_loss_opts){ (cj_reduction)A(0), (double)A(1) / 100, A(2) }))
+                                                 cj_cross_entropy(X, Y, &(cj_loss_opts){ .reduction = (cj_reduction)A(0), .label_smoothing = (double)A(1) / 100, .ignore_index = A(2) }))
 #define LOSS(name) CASE(name, cj_##name(X, Y, &(cj_loss_opts){ .reduction = (cj_reduction)A(0) }))
                                                 LOSS(mse_loss) LOSS(l1_loss) LOSS(bce_with_logits) LOSS(nll_loss)
                                                     CASE(bce_loss, cj_bce_loss(X, cj_cast(Y, cj_dtype_of(X)),
                                                                                &(cj_loss_opts){ .reduction = (cj_reduction)A(0) }))
-/* clang-format on */
 
-#define ROW(name)                                                                                                                          \
-    {                                                                                                                                      \
-#name, case_##name                                                                                                                 \
-    }
-                                                        static const struct {
-    const char *name;
-    function *fn;
-} functions[] = {
+static const parity_row functions[] = {
     ROW(neg),
     ROW(abs),
     ROW(sign),
@@ -202,182 +163,12 @@ REDUCTION(any) REDUCTION(all) REDUCTION(logsumexp) CASE(var, cj_var(X, &(cj_var_
     ROW(nll_loss),
     ROW(bce_loss),
 };
-
-/* ---- the fixture ---------------------------------------------------------------------------------------------------------------------------------- */
-
-enum { MAX_VALUES = 512, MAX_LINE = 1 << 16, MAX_INPUTS = 4 };
-
-typedef struct values {
-    cj_dtype dtype;
-    cj_shape shape;
-    int64_t n;
-    double v[MAX_VALUES];
-} values;
-
-static FILE *fixture(void)
-{
-    const char *root = getenv("CAJAL_SOURCE");
-    char path[4096];
-    snprintf(path, sizeof path, "%s/tests/fixtures/ops.txt", root ? root : ".");
-    FILE *f = fopen(path, "r");
-    if (!f) fail_msg("%s cannot be opened", path);
-    return f;
-}
-
-static cj_dtype dtype_by_name(const char *name)
-{
-    for (int i = 1; i < CJ_DTYPES; i++)
-        if (strcmp(cj_dtype_name((cj_dtype)i), name) == 0) return (cj_dtype)i;
-    fail_msg("dtype %s", name);
-    return CJ_F32;
-}
-
-/* "f64 2,3 1 2 3 4 5 6" */
-static void read_values(char *text, values *out)
-{
-    char *state = NULL, *word = strtok_r(text, " \n", &state);
-    out->dtype = dtype_by_name(word);
-    out->shape = (cj_shape){ 0 };
-    word = strtok_r(NULL, " \n", &state);
-    if (*word != '-')
-        for (char *at = word, *end; *at; at = *end ? end + 1 : end) out->shape.dim[out->shape.ndim++] = strtoll(at, &end, 10);
-    out->n = 0;
-    while ((word = strtok_r(NULL, " \n", &state))) {
-        assert_true(out->n < MAX_VALUES);
-        out->v[out->n++] = strtod(word, NULL);
-    }
-    int64_t n = 1;
-    for (int d = 0; d < out->shape.ndim; d++) n *= out->shape.dim[d];
-    assert_int_equal(n, out->n);
-}
-
-static cj_tensor *tensor_of(cj_ctx *c, const values *v) { return cj_cast(cj_from_f64(c, v->v, v->shape), v->dtype); }
-
-static int wrong;
-
-static double tolerance(cj_dtype t, bool derivative)
-{
-    return t == CJ_F64 ? (derivative ? 1e-10 : 1e-12) : t == CJ_F32 ? (derivative ? 1e-5 : 2e-6) : 0;
-}
-
-static void expect(cj_tensor *t, const values *want, double tol, int line, const char *what)
-{
-    double got[MAX_VALUES];
-    bool shape = cj_ndim(t) == want->shape.ndim && cj_numel(t) == want->n;
-    for (int d = 0; d < want->shape.ndim && shape; d++) shape = cj_size(t, d) == want->shape.dim[d];
-    if (!shape || cj_dtype_of(t) != want->dtype || !cj_to_f64(t, got, want->n)) {
-        char text[128];
-        cj_format_shape(t, text, sizeof text);
-        print_error("line %d, %s: %s %s, expected %s of %lld elements (%s)\n", line, what, cj_dtype_name(cj_dtype_of(t)), text,
-                    cj_dtype_name(want->dtype), (long long)want->n, cj_message(cj_tensor_ctx(t)));
-        wrong++;
-        return;
-    }
-    for (int64_t i = 0; i < want->n; i++) {
-        double a = got[i], b = want->v[i];
-        if ((isnan(a) && isnan(b)) || a == b || fabs(a - b) <= tol * (1 + fabs(b))) continue;
-        print_error("line %d, %s: element %lld is %.17g, PyTorch has %.17g\n", line, what, (long long)i, a, b);
-        wrong++;
-        return;
-    }
-}
-
-/* ---- operators ------------------------------------------------------------------------------------------------------------------------------------------ */
-
-typedef struct problem {
-    function *fn;
-    arguments args;
-    cj_tensor *in[MAX_INPUTS];
-    bool is_value[MAX_INPUTS];
-    int n;
-} problem;
-
-static cj_tensor *sequence(cj_tensor *like, int64_t step, int64_t period, double centre, double scale)
-{
-    double v[MAX_VALUES];
-    for (int64_t i = 0; i < cj_numel(like); i++) v[i] = ((double)(i * step % period) - centre) / scale;
-    return cj_cast(cj_from_f64(cj_tensor_ctx(like), v, cj_shape_of(like)), cj_dtype_of(like));
-}
-
-/* s = sum(w · fn(values)), the other inputs fixed */
-static cj_tensor *weighted(cj_ctx *c, void *user, cj_tensor *const *x, int n)
-{
-    problem *p = user;
-    cj_tensor *in[MAX_INPUTS];
-    for (int i = 0, k = 0; i < p->n; i++) in[i] = p->is_value[i] && k < n ? x[k++] : p->in[i];
-    cj_tensor *y = p->fn(c, &p->args, in, p->n);
-    return cj_sum(cj_mul(y, sequence(y, 7, 11, 5, 8)), NULL);
-}
+/* clang-format on */
 
 static void test_operators(void **state)
 {
     (void)state;
-    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
-    FILE *f = fixture();
-    static char line[MAX_LINE];
-    static values v;
-    problem p = { 0 };
-    cj_scope scope = cj_scope_open(c);
-    cj_tensor *x[MAX_INPUTS], *g[MAX_INPUTS], *t[MAX_INPUTS], *h[MAX_INPUTS];
-    char name[64] = "", what[128];
-    int number = 0, cases = 0, m = 0, grads = 0, hvps = 0;
-    while (fgets(line, sizeof line, f)) {
-        number++;
-        char word[32];
-        int skip = 0;
-        if (sscanf(line, "%31s %n", word, &skip) != 1) continue;
-        if (strcmp(word, "case") == 0) {
-            cj_scope_close(scope);
-            scope = cj_scope_open(c);
-            memset(&p, 0, sizeof p);
-            int used = 0;
-            assert_int_equal(sscanf(line + skip, "%63s %n", name, &used), 1);
-            for (char *at = line + skip + used, *end; p.args.n < 4; at = end) {
-                p.args.at[p.args.n] = strtoll(at, &end, 10);
-                if (end == at) break;
-                p.args.n++;
-            }
-            for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-                if (strcmp(functions[i].name, name) == 0) p.fn = functions[i].fn;
-            if (!p.fn) fail_msg("line %d: no function %s", number, name);
-            m = grads = hvps = 0;
-            cases++;
-        } else if (strcmp(word, "in") == 0) {
-            read_values(line + skip, &v);
-            p.is_value[p.n] = cj_dtype_is_float(v.dtype);
-            p.in[p.n] = tensor_of(c, &v);
-            if (p.is_value[p.n]) x[m++] = p.in[p.n];
-            p.n++;
-        } else if (strcmp(word, "out") == 0) {
-            read_values(line + skip, &v);
-            snprintf(what, sizeof what, "%s", name);
-            expect(p.fn(c, &p.args, p.in, p.n), &v, tolerance(v.dtype, false), number, what);
-            cj_clear(c);
-        } else if (strcmp(word, "grad") == 0) {
-            read_values(line + skip, &v);
-            if (grads == 0) cj_vjp(c, weighted, &p, x, m, NULL, g);
-            snprintf(what, sizeof what, "%s, gradient %d", name, grads + 1);
-            expect(g[grads++], &v, tolerance(v.dtype, true), number, what);
-        } else if (strcmp(word, "hvp") == 0) {
-            read_values(line + skip, &v);
-            for (int i = 0; i < m && hvps == 0; i++) t[i] = sequence(x[i], 5, 7, 3, 4);
-            if (hvps == 0) cj_hvp(c, weighted, &p, x, t, m, h);
-            snprintf(what, sizeof what, "%s, Hessian times vector %d", name, hvps + 1);
-            expect(h[hvps++], &v, tolerance(v.dtype, true), number, what);
-        } else if (strcmp(word, "end") == 0) {
-            if (!cj_ok(c)) {
-                print_error("line %d, %s: %s\n", number, name, cj_message(c));
-                wrong++;
-                cj_clear(c);
-            }
-        } else {
-            break; /* the tables follow */
-        }
-    }
-    cj_scope_close(scope);
-    fclose(f);
-    cj_ctx_free(c);
-    assert_int_equal(cases, 383);
+    assert_int_equal(run_cases("ops.txt", functions, sizeof functions / sizeof *functions), 383);
     assert_int_equal(wrong, 0);
 }
 
@@ -387,7 +178,7 @@ static void test_promotion(void **state)
 {
     (void)state;
     cj_ctx *c = cj_ctx_new(NULL);
-    FILE *f = fixture();
+    FILE *f = fixture("ops.txt");
     static char line[MAX_LINE];
     int rows = 0, bad = 0;
     cj_scope scope = cj_scope_open(c);
@@ -457,7 +248,7 @@ static void one_step(cj_ctx *c, cj_optim *o, cj_module *m, const values *problem
 static void test_optimisers(void **state)
 {
     (void)state;
-    FILE *f = fixture();
+    FILE *f = fixture("ops.txt");
     static char line[MAX_LINE];
     static values problem[4], v;
     int given = 0, done = 0, number = 0, runs = 0;

@@ -1,4 +1,5 @@
 /* .safetensors: round trips, a file of the Python package, lying headers, damaged files, no space, no memory. */
+#include "data/file.h"
 #include "files.h"
 
 static const cj_dtype all[] = { CJ_U8, CJ_F32, CJ_F64, CJ_BF16, CJ_BOOL, CJ_F16, CJ_I64, CJ_I32 };
@@ -272,12 +273,45 @@ static void no_memory(void **state)
     fail_every_allocation(memory);
 }
 
+/* Names are UTF-8: every border of RFC 3629, against decoding to the number and asking what that number may be. */
+static bool is_utf8(const unsigned char *s, int n)
+{
+    for (int i = 0; i < n;) {
+        int more = s[i] < 0x80 ? 0 : s[i] >> 5 == 6 ? 1 : s[i] >> 4 == 14 ? 2 : s[i] >> 3 == 30 ? 3 : -1;
+        if (more < 0 || i + more >= n) return false;
+        uint32_t code = more ? s[i] & (0x3fu >> more) : s[i];
+        for (int k = 1; k <= more; k++) {
+            if (s[i + k] >> 6 != 2) return false;
+            code = code << 6 | (s[i + k] & 0x3f);
+        }
+        static const uint32_t least[] = { 1, 0x80, 0x800, 0x10000 };
+        if (code < least[more] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return false;
+        i += more + 1;
+    }
+    return true;
+}
+static void names_are_utf8(void **state)
+{
+    (void)state;
+    static const unsigned char second[] = { 0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff },
+                               later[] = { 0x41, 0x7f, 0x80, 0xbf, 0xc0 };
+    for (int first = 0; first < 256; first++)
+        for (size_t i = 0; i < sizeof second; i++)
+            for (size_t j = 0; j < sizeof later; j++)
+                for (size_t k = 0; k < sizeof later; k++) {
+                    const unsigned char s[4] = { (unsigned char)first, second[i], later[j], later[k] };
+                    for (int n = 0; n <= 4; n++)
+                        if (cj__utf8((const char *)s, (size_t)n) != is_utf8(s, n))
+                            fail_msg("%02x %02x %02x %02x, %d bytes", s[0], s[1], s[2], s[3], n);
+                }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(from_python), cmocka_unit_test(round_trip),   cmocka_unit_test(lifetimes),  cmocka_unit_test(bad_arguments),
-        cmocka_unit_test(headers),     cmocka_unit_test(deep_nesting), cmocka_unit_test(memory_cap), cmocka_unit_test(damaged),
-        cmocka_unit_test(no_space),    cmocka_unit_test(no_memory),
+        cmocka_unit_test(names_are_utf8), cmocka_unit_test(from_python), cmocka_unit_test(round_trip),   cmocka_unit_test(lifetimes),
+        cmocka_unit_test(bad_arguments),  cmocka_unit_test(headers),     cmocka_unit_test(deep_nesting), cmocka_unit_test(memory_cap),
+        cmocka_unit_test(damaged),        cmocka_unit_test(no_space),    cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include <cajal/cajal.h>
+
 #include "ops/samples.h"
 
 static cj_sample sample[CJ_SAMPLES];
@@ -110,9 +112,53 @@ static void test_values_are_exact(void **state)
     cj_ctx_free(c);
 }
 
+/* Forwards, backwards, and backwards through the backward pass: when the scope closes, every byte is free again. */
+static void test_memory_is_given_back(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    for (int i = 0; i < cj_op_count(); i++) {
+        int n = cj__samples(cj__op_at(i), sample);
+        for (int k = 0; k < n; k++) {
+            if (sample[k].flags & CJ_SAMPLE_LARGE) continue;
+            sample[k].dtype = CJ_F32;
+            cj_memory before = { 0 };
+            for (int turn = 0; turn < 2; turn++) { /* the first turn may make scratch memory grow */
+                before = cj_memory_stats(c);
+                cj_scope s = cj_scope_open(c);
+                cj_tensor *in[CJ_SAMPLE_INPUTS], *leaf[CJ_SAMPLE_INPUTS], *g[CJ_SAMPLE_INPUTS];
+                int leaves = 0;
+                for (int j = 0; j < sample[k].n; j++) {
+                    in[j] = cj__sample_input(c, &sample[k], j, CJ_F32, CJ_F32, CJ_LAYOUT_DENSE, 3);
+                    if (cj__sample_value(&sample[k], j)) leaf[leaves++] = in[j] = cj_require_grad(in[j]);
+                }
+                cj_tensor *y = sample[k].call(c, &sample[k], in);
+                if (cj_ok(c) && leaves && cj_requires_grad(y)) { /* writes refuse targets with a history */
+                    cj_tensor *sum = cj_sum(cj_mul(y, y));
+                    if (!cj_grad(sum, leaf, leaves, g, .create_graph = true, .allow_unused = true))
+                        fail_msg("%s %s: %s", sample[k].op->name, sample[k].label, cj_message(c));
+                    cj_tensor *again = NULL;
+                    for (int j = 0; j < leaves; j++)
+                        if (cj_requires_grad(g[j])) again = again ? cj_add(again, cj_sum(g[j])) : cj_sum(g[j]);
+                    if (again && !cj_grad(again, leaf, leaves, g, .allow_unused = true))
+                        fail_msg("%s %s, twice: %s", sample[k].op->name, sample[k].label, cj_message(c));
+                }
+                cj_clear(c);
+                cj_scope_close(s);
+            }
+            cj_memory after = cj_memory_stats(c);
+            if (after.live != before.live || after.tensors != before.tensors || after.held != before.held)
+                fail_msg("%s %s: %lld bytes and %lld headers too many", sample[k].op->name, sample[k].label,
+                         (long long)(after.live - before.live), (long long)(after.tensors - before.tensors));
+        }
+    }
+    cj_ctx_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_every_row_has_samples), cmocka_unit_test(test_variety),
-                                        cmocka_unit_test(test_layouts), cmocka_unit_test(test_values_are_exact) };
+                                        cmocka_unit_test(test_layouts), cmocka_unit_test(test_values_are_exact),
+                                        cmocka_unit_test(test_memory_is_given_back) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,6 +111,55 @@ CJ_API cj_tensor *cj_silu(cj_tensor *x);                            /* x · sigm
 CJ_API cj_tensor *cj_softplus(cj_tensor *x);                        /* log(1 + exp(x)), safe for all x */
 CJ_API cj_tensor *cj_log_sigmoid(cj_tensor *x);                     /* log sigmoid(x), safe for all x */
 
+/* activations made of operators; a parameter of 0 means its default, CJ_ZERO means 0 */
+typedef struct cj_heaviside_opts {
+    double at_zero;  /* 1 */
+} cj_heaviside_opts;
+CJ_API cj_tensor *cj_heaviside(cj_tensor *x, const cj_heaviside_opts *opts);   /* 0 below 0, at_zero at 0, 1 above; gradient 0 */
+CJ_API cj_tensor *cj_hard_sign(cj_tensor *x);                                  /* -1 below 0, +1 from 0 on; gradient 0 */
+typedef struct cj_hardtanh_opts {
+    double low, high;  /* -1, 1 */
+} cj_hardtanh_opts;
+CJ_API cj_tensor *cj_hardtanh(cj_tensor *x, const cj_hardtanh_opts *opts);     /* min(max(x, low), high) */
+CJ_API cj_tensor *cj_relu6(cj_tensor *x);                                      /* min(max(x, 0), 6) */
+typedef struct cj_leaky_relu_opts {
+    double slope;  /* 0.01 */
+} cj_leaky_relu_opts;
+CJ_API cj_tensor *cj_leaky_relu(cj_tensor *x, const cj_leaky_relu_opts *opts); /* x above 0, slope·x below */
+CJ_API cj_tensor *cj_prelu(cj_tensor *x, cj_tensor *weight);                   /* the same with a learned slope: one, or one per channel (axis 1) */
+CJ_API cj_tensor *cj_hardsigmoid(cj_tensor *x);                                /* min(max(x + 3, 0), 6) / 6 */
+CJ_API cj_tensor *cj_hardswish(cj_tensor *x);                                  /* x · hardsigmoid(x) */
+typedef struct cj_shrink_opts {
+    double lambda;  /* 0.5 */
+} cj_shrink_opts;
+CJ_API cj_tensor *cj_softshrink(cj_tensor *x, const cj_shrink_opts *opts);     /* x - lambda·sign(x), 0 where |x| <= lambda */
+CJ_API cj_tensor *cj_hardshrink(cj_tensor *x, const cj_shrink_opts *opts);     /* x, 0 where |x| <= lambda */
+CJ_API cj_tensor *cj_threshold(cj_tensor *x, double threshold, double value);  /* x above the threshold, else value */
+typedef struct cj_elu_opts {
+    double alpha;  /* 1 */
+} cj_elu_opts;
+CJ_API cj_tensor *cj_elu(cj_tensor *x, const cj_elu_opts *opts);               /* x above 0, alpha·(e^x - 1) below */
+CJ_API cj_tensor *cj_celu(cj_tensor *x, const cj_elu_opts *opts);              /* x above 0, alpha·(e^(x/alpha) - 1) below */
+CJ_API cj_tensor *cj_selu(cj_tensor *x);                                       /* 1.0507 · elu(x, 1.67326) */
+typedef struct cj_softplus_opts {
+    double beta;       /* 1 */
+    double threshold;  /* x itself where beta·x is above it; none by default: the formula is safe for all x (PyTorch: 20) */
+} cj_softplus_opts;
+CJ_API cj_tensor *cj_softplus_beta(cj_tensor *x, const cj_softplus_opts *opts); /* log(1 + e^(beta·x)) / beta */
+CJ_API cj_tensor *cj_mish(cj_tensor *x);                                       /* x · tanh(softplus(x)) */
+CJ_API cj_tensor *cj_softsign(cj_tensor *x);                                   /* x / (1 + |x|) */
+CJ_API cj_tensor *cj_tanhshrink(cj_tensor *x);                                 /* x - tanh(x) */
+typedef struct cj_logit_opts {
+    double eps;  /* x is clamped to [eps, 1 - eps] first; 0 */
+} cj_logit_opts;
+CJ_API cj_tensor *cj_logit(cj_tensor *x, const cj_logit_opts *opts);           /* log(x / (1 - x)): the inverse of sigmoid */
+/* Gated units: the axis has two halves a and b, the result is half as long. */
+CJ_API cj_tensor *cj_glu(cj_tensor *x, int axis);                              /* a · sigmoid(b) */
+CJ_API cj_tensor *cj_reglu(cj_tensor *x, int axis);                            /* relu(a) · b */
+CJ_API cj_tensor *cj_geglu(cj_tensor *x, int axis);                            /* gelu(a) · b */
+CJ_API cj_tensor *cj_swiglu(cj_tensor *x, int axis);                           /* silu(a) · b */
+CJ_API cj_tensor *cj_maxout(cj_tensor *x, int axis, int64_t k);                /* the largest of every k neighbours along the axis; ties share the gradient */
+
 /* ---- reductions -------------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct cj_reduce_opts {
@@ -207,10 +256,39 @@ CJ_API cj_tensor *cj_conv_transpose(cj_tensor *x, cj_tensor *weight, cj_tensor *
 /* A convolution with weights of its own at every position: weight [O, C, positions .., kernel ..], 1 or 2 spatial axes; stride, padding and mode. */
 CJ_API cj_tensor *cj_locally_connected(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_conv_opts *opts);
 
+/* ---- pooling: over the last 1, 2 or 3 axes ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct cj_pool_opts {
+    int64_t kernel, stride, padding, dilation;      /* stride: the kernel by default */
+    cj_shape kernels, strides, paddings, dilations; /* or a value per axis; without kernels the axes after [N, C] are spatial */
+    bool ceil_mode;         /* windows that begin inside and end outside count too */
+    bool exclude_padding;   /* averages divide by the elements that are there */
+} cj_pool_opts;
+typedef struct cj_pooled {
+    cj_tensor *value;
+    cj_tensor *index;   /* i64: the flat position in its plane, of ties the first */
+} cj_pooled;
+CJ_API cj_pooled cj_max_pool(cj_tensor *x, const cj_pool_opts *opts);
+CJ_API cj_pooled cj_min_pool(cj_tensor *x, const cj_pool_opts *opts);
+CJ_API cj_tensor *cj_max_unpool(cj_tensor *x, cj_tensor *index, cj_shape size);   /* values back at their positions in planes of this size, zero elsewhere */
+CJ_API cj_tensor *cj_avg_pool(cj_tensor *x, const cj_pool_opts *opts);
+CJ_API cj_tensor *cj_softmax_pool(cj_tensor *x, double temperature, const cj_pool_opts *opts);  /* sum of a window weighted by its softmax(x/temperature) */
+/* To a given size, by windows floor(i·in/out) … ceil((i+1)·in/out): CJ_SHAPE(1, 1) is global pooling. */
+CJ_API cj_tensor *cj_adaptive_avg_pool(cj_tensor *x, cj_shape size);
+CJ_API cj_tensor *cj_adaptive_max_pool(cj_tensor *x, cj_shape size);
+
 /* ---- normalisation and losses ----------------------------------------------------------------------------------------------------------------- */
 
 CJ_API cj_tensor *cj_softmax(cj_tensor *x, int axis);
 CJ_API cj_tensor *cj_log_softmax(cj_tensor *x, int axis);
+CJ_API cj_tensor *cj_softmin(cj_tensor *x, int axis);                                         /* softmax(-x) */
+CJ_API cj_tensor *cj_softmax_temperature(cj_tensor *x, int axis, double temperature);         /* softmax(x / temperature) */
+typedef struct cj_gumbel_opts {
+    double tau;  /* temperature; 1 */
+    bool hard;   /* one-hot forward, the soft derivative backward */
+} cj_gumbel_opts;
+/* softmax((logits + g) / tau) with Gumbel noise g from the sampling stream: a differentiable draw from softmax(logits). */
+CJ_API cj_tensor *cj_gumbel_softmax(cj_tensor *logits, int axis, const cj_gumbel_opts *opts);
 /* (x - mean) / sqrt(var + eps) · weight + bias over the last axis; weight and bias [n] may be NULL; eps 1e-5 by default. */
 CJ_API cj_tensor *cj_layer_norm(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, double eps);
 typedef struct cj_dropout_opts {
@@ -222,15 +300,95 @@ CJ_API cj_tensor *cj_dropout(cj_tensor *x, const cj_dropout_opts *opts);   /* in
 typedef enum cj_reduction { CJ_MEAN, CJ_SUM, CJ_NONE } cj_reduction;
 typedef struct cj_loss_opts {
     cj_reduction reduction;   /* mean by default */
-    double label_smoothing;   /* cross-entropy */
-    int64_t ignore_index;     /* cross-entropy: 0 means -100 */
+    double label_smoothing;   /* cross-entropy: (1-s) on the target plus s/C on every class */
+    int64_t ignore_index;     /* cross-entropy, nll: 0 means -100 */
+    bool smooth_others;       /* cross-entropy: 1-s on the target and s/(C-1) on each other class */
+    cj_tensor *weight;        /* cross-entropy, nll, multilabel_soft_margin: [C]; the mean of the first two divides by the sum of the weights used. bce: broadcasts */
+    cj_tensor *pos_weight;    /* bce_with_logits: factor of the cases with target 1; broadcasts */
 } cj_loss_opts;
-CJ_API cj_tensor *cj_cross_entropy(cj_tensor *logits, cj_tensor *target, const cj_loss_opts *opts);  /* logits [.., C], target i64 [..] */
-CJ_API cj_tensor *cj_nll_loss(cj_tensor *log_probs, cj_tensor *target, const cj_loss_opts *opts);
-CJ_API cj_tensor *cj_mse_loss(cj_tensor *input, cj_tensor *target, const cj_loss_opts *opts);
-CJ_API cj_tensor *cj_l1_loss(cj_tensor *input, cj_tensor *target, const cj_loss_opts *opts);
-CJ_API cj_tensor *cj_bce_loss(cj_tensor *p, cj_tensor *target, const cj_loss_opts *opts);            /* logs clamped at -100 as in PyTorch */
-CJ_API cj_tensor *cj_bce_with_logits(cj_tensor *logits, cj_tensor *target, const cj_loss_opts *opts);
+/* Classes: scores [.., C], target i64 [..]. */
+CJ_API cj_tensor *cj_cross_entropy(cj_tensor *logits, cj_tensor *target, const cj_loss_opts *opts);  /* -log softmax(logits)[target] */
+CJ_API cj_tensor *cj_nll_loss(cj_tensor *log_probs, cj_tensor *target, const cj_loss_opts *opts);    /* -log_probs[target] */
+CJ_API cj_tensor *cj_soft_cross_entropy(cj_tensor *logits, cj_tensor *target, const cj_loss_opts *opts); /* target [.., C] on the simplex: -sum t·log softmax */
+typedef struct cj_kl_opts {
+    cj_reduction reduction;
+    bool log_target;   /* the target holds logarithms, too */
+    bool batch_mean;   /* the sum divided by the first axis: the divergence per row, where the mean divides by all elements */
+} cj_kl_opts;
+CJ_API cj_tensor *cj_kl_div(cj_tensor *log_probs, cj_tensor *target, const cj_kl_opts *opts);         /* t·(log t - log_probs); 0·log 0 = 0 */
+CJ_API cj_tensor *cj_bce_loss(cj_tensor *p, cj_tensor *target, const cj_loss_opts *opts);             /* logs clamped at -100 as in PyTorch */
+CJ_API cj_tensor *cj_bce_with_logits(cj_tensor *logits, cj_tensor *target, const cj_loss_opts *opts); /* max(x,0) - x·t + log(1 + e^-|x|) */
+CJ_API cj_tensor *cj_multilabel_soft_margin_loss(cj_tensor *logits, cj_tensor *target, const cj_loss_opts *opts); /* mean over the last axis of bce; target 0 or 1 */
+/* Row by row the sum over targets j and other classes i of max(0, 1 - x_j + x_i) / C; target i64 [.., C]: class numbers up to the first negative one. */
+CJ_API cj_tensor *cj_multilabel_margin_loss(cj_tensor *scores, cj_tensor *target, const cj_loss_opts *opts);
+
+/* Regression: equal shapes. */
+CJ_API cj_tensor *cj_mse_loss(cj_tensor *input, cj_tensor *target, const cj_loss_opts *opts);         /* (x - t)² */
+CJ_API cj_tensor *cj_squared_loss(cj_tensor *input, cj_tensor *target, const cj_loss_opts *opts);     /* (x - t)² / 2: gradient x - t */
+CJ_API cj_tensor *cj_l1_loss(cj_tensor *input, cj_tensor *target, const cj_loss_opts *opts);          /* |x - t|; gradient 0 at 0 */
+typedef struct cj_huber_opts {
+    cj_reduction reduction;
+    double delta;   /* 1 */
+} cj_huber_opts;
+CJ_API cj_tensor *cj_huber_loss(cj_tensor *input, cj_tensor *target, const cj_huber_opts *opts);      /* r²/2 where |r| <= delta, else delta·(|r| - delta/2) */
+typedef struct cj_smooth_l1_opts {
+    cj_reduction reduction;
+    double beta;    /* 1; CJ_ZERO: |r| */
+} cj_smooth_l1_opts;
+CJ_API cj_tensor *cj_smooth_l1_loss(cj_tensor *input, cj_tensor *target, const cj_smooth_l1_opts *opts); /* huber with delta = beta, divided by beta */
+/* r·(tau - 1{r < 0}) with r = t - x: minimised by the tau-quantile. */
+CJ_API cj_tensor *cj_pinball_loss(cj_tensor *input, cj_tensor *target, double tau, const cj_loss_opts *opts);
+
+/* Two classes: a score f and a target y of +1 or -1, equal shapes. */
+CJ_API cj_tensor *cj_zero_one_loss(cj_tensor *score, cj_tensor *target, const cj_loss_opts *opts);    /* 1 where y·f <= 0; gradient 0 */
+CJ_API cj_tensor *cj_perceptron_loss(cj_tensor *score, cj_tensor *target, const cj_loss_opts *opts);  /* max(0, -y·f); gradient -y also at a tie */
+CJ_API cj_tensor *cj_exponential_loss(cj_tensor *score, cj_tensor *target, const cj_loss_opts *opts); /* e^(-y·f) */
+CJ_API cj_tensor *cj_soft_margin_loss(cj_tensor *score, cj_tensor *target, const cj_loss_opts *opts); /* log(1 + e^(-y·f)): the logistic loss */
+typedef struct cj_margin_opts {
+    cj_reduction reduction;
+    double margin;      /* 1; of margin_ranking and cosine_embedding 0 */
+    double p;           /* multi_margin: 1 or 2; 1 */
+    cj_tensor *weight;  /* multi_margin: [C] */
+} cj_margin_opts;
+CJ_API cj_tensor *cj_hinge_loss(cj_tensor *score, cj_tensor *target, const cj_margin_opts *opts);     /* max(0, margin - y·f) */
+CJ_API cj_tensor *cj_hinge_embedding_loss(cj_tensor *x, cj_tensor *target, const cj_margin_opts *opts); /* x for y = 1, max(0, margin - x) for y = -1 */
+/* The hinge of several classes: sum over i != t of max(0, margin - x_t + x_i)^p / C. */
+CJ_API cj_tensor *cj_multi_margin_loss(cj_tensor *scores, cj_tensor *target, const cj_margin_opts *opts);
+CJ_API cj_tensor *cj_margin_ranking_loss(cj_tensor *a, cj_tensor *b, cj_tensor *target, const cj_margin_opts *opts); /* max(0, margin - y·(a - b)) */
+/* Vectors along the last axis: 1 - cos(a, b) for y = 1, max(0, cos - margin) for y = -1. */
+CJ_API cj_tensor *cj_cosine_embedding_loss(cj_tensor *a, cj_tensor *b, cj_tensor *target, const cj_margin_opts *opts);
+typedef struct cj_triplet_opts {
+    cj_reduction reduction;
+    double margin;  /* 1 */
+    double p;       /* of the norm; 2 */
+    bool swap;      /* also the distance of positive and negative: the smaller counts */
+} cj_triplet_opts;
+CJ_API cj_tensor *cj_triplet_margin_loss(cj_tensor *anchor, cj_tensor *positive, cj_tensor *negative, const cj_triplet_opts *opts); /* max(0, margin + |a-p| - |a-n|) */
+
+/* Negative log-likelihoods: location and scale broadcast to the target, so one variance and one per example are the same call. */
+typedef struct cj_likelihood_opts {
+    cj_reduction reduction;
+    bool full;    /* gaussian_nll: with log(2π)/2; the others always have their constants */
+    double eps;   /* floor of the variance (1e-6), of the scale (1e-6; of gaussian_scale 1e-3) */
+} cj_likelihood_opts;
+CJ_API cj_tensor *cj_gaussian_nll_loss(cj_tensor *mean, cj_tensor *target, cj_tensor *variance, const cj_likelihood_opts *opts);    /* (log v + (m - y)²/v) / 2 */
+/* log|s| + ((y - m)/s)²/2 + log(2π)/2: a scale of either sign, as a network puts it out. */
+CJ_API cj_tensor *cj_gaussian_scale_nll_loss(cj_tensor *mean, cj_tensor *target, cj_tensor *scale, const cj_likelihood_opts *opts);
+/* Full covariance: mean and target [.., d], factor L [.., d, d] or [d, d], of which the lower triangle counts; precision (inverse covariance) L·Lᵀ. */
+CJ_API cj_tensor *cj_multivariate_gaussian_nll_loss(cj_tensor *mean, cj_tensor *target, cj_tensor *factor, const cj_likelihood_opts *opts);
+CJ_API cj_tensor *cj_laplace_nll_loss(cj_tensor *mean, cj_tensor *target, cj_tensor *scale, const cj_likelihood_opts *opts);        /* |y - m|/b + log(2b) */
+CJ_API cj_tensor *cj_gumbel_nll_loss(cj_tensor *location, cj_tensor *target, cj_tensor *scale, const cj_likelihood_opts *opts);     /* log b + z + e^-z, z = (y - m)/b */
+typedef struct cj_poisson_opts {
+    cj_reduction reduction;
+    bool rate;    /* the input is the rate, not its logarithm: x - y·log(x + eps) */
+    bool full;    /* with Stirling's approximation of log y! */
+    double eps;   /* 1e-8 */
+} cj_poisson_opts;
+CJ_API cj_tensor *cj_poisson_nll_loss(cj_tensor *input, cj_tensor *target, const cj_poisson_opts *opts);                            /* e^x - y·x */
+/* Exponential families p(y; v) = h(y)·exp(y·v - psi(v)); psi: v²/2, log(1 + e^v), log sum e^v (last axis), e^v, -log(-v) for v < 0. */
+typedef enum cj_family { CJ_FAMILY_GAUSSIAN, CJ_FAMILY_BERNOULLI, CJ_FAMILY_CATEGORICAL, CJ_FAMILY_POISSON, CJ_FAMILY_EXPONENTIAL } cj_family;
+CJ_API cj_tensor *cj_exponential_family_nll(cj_tensor *v, cj_tensor *target, cj_family family, const cj_loss_opts *opts); /* psi(v) - y·v: gradient mean - y */
+CJ_API cj_tensor *cj_exponential_family_mean(cj_tensor *v, cj_family family);                                            /* psi'(v): the mean of y */
 /* softmax(q·kᵀ/sqrt(d))·v over [.., T, d]; causal masks the future. */
 typedef struct cj_attention_opts {
     bool causal;

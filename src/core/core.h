@@ -324,8 +324,10 @@ struct cj_backend {
 
 /* ---- errors (ctx.c) -------------------------------------------------------------------------------------------------------------- */
 
-/* Records the first error; always returns false, so that checks read `return cj__error(…)`. */
+/* Records the first error; always false, so that checks read `return cj__error(…)`: a macro, for compilers and analysers to know that too. */
 bool cj__error(cj_ctx *c, cj_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static inline bool cj__refused(bool recorded) { return (void)recorded, false; }
+#define cj__error(...) cj__refused((cj__error)(__VA_ARGS__))
 /* "[64, 784]" into a rotating per-thread buffer. */
 const char *cj__shape_text(int ndim, const int64_t *shape);
 const char *cj__tensor_text(const cj_tensor *t);
@@ -378,8 +380,14 @@ int64_t cj__numel(cj_ctx *c, const char *op, int ndim, const int64_t *shape);
 double cj__load(const cj_tensor *t, int64_t offset); /* one element of host data */
 int64_t cj__load_i64(const cj_tensor *t, int64_t offset);
 void cj__store(cj_dtype dtype, void *p, double v);
-/* t usable as an operand: not NULL, not poison, not closed, of this context. Sets the error. */
-bool cj__usable(cj_ctx *c, const char *op, int i, const cj_tensor *t);
+/* t usable as an operand: not NULL, not poison, not closed, of this context.  Sets the error, which cj__unusable words. */
+void cj__unusable(cj_ctx *c, const char *op, int i, const cj_tensor *t);
+static inline bool cj__usable(cj_ctx *c, const char *op, int i, const cj_tensor *t)
+{
+    if (__builtin_expect(t && t->ctx == c && !(t->flags & (CJ_T_POISON | CJ_T_CLOSED)) && t->st, 1)) return true;
+    cj__unusable(c, op, i, t);
+    return false;
+}
 
 /* Inner frames: everything made inside goes at the end, except keep[], which move to the scope around with their graph. */
 int cj__frame_open(cj_ctx *c);

@@ -80,7 +80,7 @@ static void record_error(cj_ctx *c, cj_code code, const char *format, va_list ar
     }
 }
 
-bool cj__error(cj_ctx *c, cj_code code, const char *format, ...)
+bool(cj__error)(cj_ctx *c, cj_code code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

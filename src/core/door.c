@@ -23,9 +23,7 @@ static bool check_inputs(cj_ctx *c, const cj_op *op, cj_tensor *const *in, int n
 {
     for (int i = 0; i < nin; i++) {
         const cj_tensor *t = in[i];
-        if (__builtin_expect(!t || t->ctx != c || (t->flags & (CJ_T_POISON | CJ_T_CLOSED)) || !t->st, 0)) {
-            if (!cj__usable(c, op->name, i, t)) return false;
-        }
+        if (!cj__usable(c, op->name, i, t)) return false;
         if (t->st->device != in[0]->st->device)
             return cj__error(c, CJ_EDEVICE, "%s: argument 1 is on the %s, argument %d on the %s; move one with cj_to", op->name,
                              in[0]->st->device ? "device" : "host", i + 1, t->st->device ? "device" : "host");
@@ -65,6 +63,11 @@ bool cj__apply_n(cj_ctx *c, const cj_op *op, const void *attrs, cj_tensor *const
         if (!frame) return false;
         bool ok = op->define(c, attrs, in, nin, out) && c->error == CJ_OK;
         cj__frame_close(c, frame, out, op->nout);
+        /* the parts were recorded one by one; who watches calls hears of the whole, too */
+        if (ok && !op->run && c->active & 1u << CJ_REC_PROFILE) {
+            cj_call whole = { c, op, attrs, in, out, nin, op->nout };
+            ok = c->recorder[CJ_REC_PROFILE].record(c, &whole);
+        }
         if (!ok)
             for (int j = 0; j < op->nout; j++) out[j] = c->poison;
         return ok;
@@ -107,6 +110,7 @@ cj_tensor *cj__apply(const cj_op *op, const void *attrs, cj_tensor *const *in, i
         if (in[i]) c = in[i]->ctx;
     if (!c) return NULL;
     cj_tensor *out[CJ_MAX_OUTPUTS];
+    out[0] = c->poison; /* also of an operator without results */
     cj__apply_n(c, op, attrs, in, nin, out);
     return out[0];
 }

@@ -29,11 +29,11 @@ typedef struct text {
 
 static void put(text *o, const char *s, size_t n)
 {
-    if (o->file) fwrite(s, 1, n, o->file);
     for (size_t i = 0; i < n; i++, o->length++) {
         if (o->length + 1 < o->room) o->out[o->length] = s[i];
-        if (s[i] == '\n') o->line = o->length + 1;
+        if (s[i] == '\n') o->line = o->length + 1; /* NOLINT: n bytes of s are there, whatever the length of a literal is taken for */
     }
+    if (o->file) fwrite(s, 1, n, o->file);
 }
 
 static void put_text(text *o, const char *s) { put(o, s, strlen(s)); }

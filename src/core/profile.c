@@ -54,6 +54,7 @@ static bool record(cj_ctx *c, cj_call *call)
         return true;
     }
     if (call->op->flags & CJ_OP_VIEW) return true;
+    if (call->op->define && !call->op->run) return true; /* a composite: its parts are here */
     if (c->backend) c->backend->sync(c->device_state);
     double end = now();
     p->event[p->n++] =

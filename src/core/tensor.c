@@ -226,21 +226,22 @@ cj_tensor *cj__tensor_view(cj_tensor *t, int64_t offset, int ndim, const int64_t
     return v;
 }
 
-bool cj__usable(cj_ctx *c, const char *op, int i, const cj_tensor *t)
+void cj__unusable(cj_ctx *c, const char *op, int i, const cj_tensor *t)
 {
-    if (!t) return cj__error(c, CJ_EVALUE, "%s: argument %d is NULL", op, i + 1);
-    if (t->ctx != c) return cj__error(c, CJ_ECONTEXT, "%s: argument %d belongs to another context", op, i + 1);
-    if (t->flags & CJ_T_POISON)
-        return cj__error(c, CJ_ESTALE, "%s: argument %d is the result of an earlier error that was cleared", op, i + 1);
-    if (t->flags & CJ_T_CLOSED) {
-        const char *file = t->closed_file && c->debug ? t->closed_file : NULL, *slash = file ? strrchr(file, '/') : NULL;
-        if (file)
-            return cj__error(c, CJ_ESTALE, "%s: argument %d is used after its scope was closed at %s:%d", op, i + 1,
-                             slash ? slash + 1 : file, t->closed_line);
-        return cj__error(c, CJ_ESTALE, "%s: argument %d is used after its scope was closed", op, i + 1);
+    if (!t) {
+        cj__error(c, CJ_EVALUE, "%s: argument %d is NULL", op, i + 1);
+    } else if (t->ctx != c) {
+        cj__error(c, CJ_ECONTEXT, "%s: argument %d belongs to another context", op, i + 1);
+    } else if (t->flags & CJ_T_POISON) {
+        cj__error(c, CJ_ESTALE, "%s: argument %d is the result of an earlier error that was cleared", op, i + 1);
+    } else if (t->flags & CJ_T_CLOSED && t->closed_file && c->debug) {
+        const char *slash = strrchr(t->closed_file, '/');
+        cj__error(c, CJ_ESTALE, "%s: argument %d is used after its scope was closed at %s:%d", op, i + 1,
+                  slash ? slash + 1 : t->closed_file, t->closed_line);
+    } else {
+        cj__error(c, CJ_ESTALE, "%s: argument %d %s", op, i + 1,
+                  t->flags & CJ_T_CLOSED ? "is used after its scope was closed" : "has no data any more");
     }
-    if (!t->st) return cj__error(c, CJ_ESTALE, "%s: argument %d has no data any more", op, i + 1);
-    return true;
 }
 
 cj_tensor *cj_keep(cj_tensor *t)

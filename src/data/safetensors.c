@@ -60,7 +60,7 @@ static bool read_entry(cj_reader *r, const cJSON *j, entry *e)
         if (!slot || *slot) return refuse(r, e->name, "dtype, shape and data_offsets are expected, each once");
         *slot = field;
     }
-    if (!cJSON_IsString(dtype) || !cJSON_IsArray(shape) || !cJSON_IsArray(offsets))
+    if (!dtype || !cJSON_IsString(dtype) || !cJSON_IsArray(shape) || !cJSON_IsArray(offsets))
         return refuse(r, e->name, "dtype, shape or data_offsets is missing");
 
     e->dtype = CJ_DEFAULT_DTYPE;

@@ -166,7 +166,7 @@ static void find_last(const fuser *f, group *g)
         value *v = &g->v[i];
         if (v->loaded || v->constant) continue;
         const uint8_t operand[3] = { v->instr.a, v->instr.b, v->instr.c };
-        for (int j = 0; j < arity[v->instr.code]; j++) g->v[operand[j]].last = i;
+        for (int j = 0; j < arity[v->instr.code] && j < 3; j++) g->v[operand[j]].last = i;
     }
     for (int i = 0; i < g->n; i++) {
         value *v = &g->v[i];

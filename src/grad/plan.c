@@ -243,7 +243,7 @@ static void run_plain(const cj_tail *t, char *const *at, int n)
             run((cj_ew_code)in->code, reg[in->dst], reg[in->a], reg[in->b], reg[in->c], in->s, count);
         }
         for (int o = 0; o < p->n_out; o++) /* an input handed out as it is: another output may be written over it */
-            if (p->out[o] < p->n_in) reg[p->out[o]] = memcpy(bank[p->out[o]], reg[p->out[o]], (size_t)count * 4);
+            if (p->out[o] < p->n_in) reg[p->out[o]] = memcpy(bank[p->out[o]], reg[p->out[o]], (size_t)count * 4); /* NOLINT: never NULL */
         for (int o = 0; o < p->n_out; o++) memcpy((float *)at[p->n_in + o] + from, reg[p->out[o]], (size_t)count * 4);
     }
 }
@@ -537,12 +537,18 @@ static void bump_versions(entry *e)
     }
 }
 
+/* What a replay hands out that fails. */
+static bool no_results(cj_ctx *c, const cj_trace *t, cj_tensor **out)
+{
+    for (int k = 0; out && t && k < t->n_out; k++) out[k] = c->poison;
+    return false;
+}
+
 bool cj_replay(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
 {
     if (!p) return false;
     cj_ctx *c = p->ctx;
-    if (out)
-        for (int k = 0; p->current && p->current->trace && k < p->current->trace->n_out; k++) out[k] = c->poison;
+    if (p->current) no_results(c, p->current->trace, out);
     if (!inputs_ok(c, "replay", in, p->n_in)) return false;
     if (c->trace) return cj__error(c, CJ_ECAPTURE, "replay: called inside a captured step");
     entry *e = p->current;
@@ -561,8 +567,9 @@ bool cj_replay(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
         }
         e->compared = cj__trace_same(c, e->trace, t);
         cj__trace_free(t);
-        if (!e->compared) return false;
-        if (compile(p, e) || c->error != CJ_EMEMORY) return c->error == CJ_OK;
+        if (!e->compared) return no_results(c, e->trace, out);
+        if (compile(p, e)) return true;
+        if (c->error != CJ_EMEMORY) return no_results(c, e->trace, out);
         /* The step itself has been done, so too little memory for the plan is no failure of this call: the next one tries again, before it does anything. */
         c->error = CJ_OK;
         c->message[0] = 0;
@@ -574,10 +581,7 @@ bool cj_replay(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
     bool ok = c->backend ? run_device(p, e, in) : run_host(p, e, in);
     p->last_allocs = c->memory.system_allocs - before;
     bump_versions(e);
-    if (!ok) {
-        for (int k = 0; out && k < e->trace->n_out; k++) out[k] = c->poison;
-        return false;
-    }
+    if (!ok) return no_results(c, e->trace, out);
     for (int s = 0; s < CJ_STREAMS; s++) c->rng.call[s] += e->trace->draws[s];
     return true;
 }

@@ -110,7 +110,7 @@ static bool accumulate(cj_ctx *c, cj_tensor **sum, cj_tensor *g)
 /* The same for a seed, which is the caller's and stays with its scope. */
 static bool add_seed(cj_ctx *c, cj_tensor **sum, cj_tensor *seed)
 {
-    if (*sum) return accumulate(c, sum, seed);
+    if (*sum) return accumulate(c, sum, seed); /* NOLINT: a tensor has a place in the sums only where there are sums */
     cj__tensor_retain(seed, true);
     *sum = seed;
     return true;
@@ -170,21 +170,22 @@ static bool any_gradient(const cj_node *n)
 static bool run_node(cj_ctx *c, cj_node *n, uint64_t id, cj_tensor **acc, bool create_graph)
 {
     enum { FEW = 16 };
+    const int nin = n->nin;
     bool few_need[FEW], *need = few_need;
     cj_tensor *few_gin[FEW], **gin = few_gin;
-    size_t bytes = (size_t)n->nin * (sizeof *gin + sizeof *need);
-    if (n->nin > FEW) {
+    size_t bytes = (size_t)nin * (sizeof *gin + sizeof *need);
+    if (nin > FEW) {
         gin = cj__alloc(c, bytes);
         if (!gin) return false;
-        need = (bool *)(gin + n->nin);
+        need = (bool *)(gin + nin);
     }
-    for (int i = 0; i < n->nin; i++) {
+    for (int i = 0; i < nin; i++) {
         cj_tensor *t = n->in[i];
         gin[i] = NULL;
         need[i] = (t->mark == id && t->slot >= 0) || (t->node && t->node->useful == id);
     }
     bool ok = check_versions(c, n);
-    for (int i = 0; i < n->nin && ok; i++) /* a value whose own history was consumed by an earlier pass: never a silent zero */
+    for (int i = 0; i < nin && ok; i++) /* a value whose own history was consumed by an earlier pass: never a silent zero */
         if (!need[i] && cj__requires(n->in[i]) && !n->in[i]->node && !(n->in[i]->flags & CJ_T_LEAF))
             ok = cj__error(c, CJ_EGRAPH, "backward of %s: the graph of its input %d was consumed by an earlier pass; set .retain there",
                            n->op->name, i + 1);
@@ -193,15 +194,15 @@ static bool run_node(cj_ctx *c, cj_node *n, uint64_t id, cj_tensor **acc, bool c
     if (frame) {
         bool was = c->grad_enabled;
         c->grad_enabled = create_graph;
-        bool by_definition = n->op->kind == CJ_COMPOSITE && (create_graph || c->fwd_limit > 0 || !n->op->vjp);
-        if (by_definition) {
+        bool recorded = create_graph || c->fwd_limit > 0; /* the derivative is itself differentiated: a fused backward would hide it */
+        if (n->op->define && (!n->op->vjp || (n->op->kind == CJ_COMPOSITE && recorded))) {
             ok = replay_vjp(c, n, need, gin, create_graph);
         } else {
             cj_vjp_args v = { c, n->attrs, n->in, n->out, n->g, gin, need, n->nin, n->nout };
             n->op->vjp(&v);
         }
         ok = ok && c->error == CJ_OK;
-        for (int i = 0; i < n->nin && ok; i++) {
+        for (int i = 0; i < nin && ok; i++) {
             cj_tensor *t = n->in[i];
             if (!need[i] || !gin[i]) continue;
             if (t->mark == id && t->slot >= 0) ok = accumulate(c, &acc[t->slot], gin[i]);
@@ -426,7 +427,7 @@ bool cj_backward(cj_tensor *y, const cj_grad_opts *opts)
     int frame = cj__frame_open(c);
     if (!frame) return false;
     int n = find_leaves(c, y, &leaves, &cap);
-    cj_tensor **g = leaves + (cap ? cap : 0);
+    cj_tensor **g = leaves + cap;
     bool ok = n >= 0 && cj__reverse(c, &y, &seed, 1, 0, leaves, n, g, o.create_graph, o.create_graph || o.retain);
     bool was = c->grad_enabled;
     c->grad_enabled = false;

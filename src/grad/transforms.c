@@ -130,7 +130,7 @@ cj_tensor *cj_jacobian(cj_ctx *c, cj_fn fn, void *user, cj_tensor *x, const cj_j
         for (int64_t k = 0; k < x->numel; k++) {
             cj_tensor *t = unit(x, k);
             cj_pair p = cj_jvp(c, fn, user, &x, &t, 1);
-            if (c->error) return c->poison;
+            if (c->error || !p.value) return c->poison;
             y = p.value;
             row[k] = cj_reshape(p.derivative, CJ_SHAPE(y->numel));
         }

@@ -105,6 +105,12 @@ cj_tensor *cj__const(const cj_tensor *t, double value)
     return full_at(t->ctx, value, 0, NULL, CJ_F32, device);
 }
 
+cj_tensor *cj__zeros_for(const cj_tensor *x, const cj_tensor *g)
+{
+    if (g->flags & CJ_T_POISON || !g->st) return g->ctx->poison;
+    return full_at(g->ctx, 0, x->ndim, x->shape, (cj_dtype)x->dtype, g->st->device);
+}
+
 cj_tensor *cj_arange(cj_ctx *c, double start, double stop, double step, cj_dtype dtype)
 {
     if (!c) return NULL;

@@ -52,7 +52,7 @@ static bool run_select(cj_call *call)
 }
 static void d_select(cj_vjp_args *v)
 {
-    if (v->need[0]) v->gin[0] = cj_index_add(cj_zeros_like(v->in[0]), *(const int *)v->attrs, v->in[1], v->g[0]);
+    if (v->need[0]) v->gin[0] = cj_index_add(cj__zeros_for(v->in[0], v->g[0]), *(const int *)v->attrs, v->in[1], v->g[0]);
 }
 
 static bool infer_add(cj_call *call)
@@ -123,7 +123,7 @@ static bool run_gather(cj_call *call)
 }
 static void d_gather(cj_vjp_args *v)
 {
-    if (v->need[0]) v->gin[0] = cj_scatter_add(cj_zeros_like(v->in[0]), *(const int *)v->attrs, v->in[1], v->g[0]);
+    if (v->need[0]) v->gin[0] = cj_scatter_add(cj__zeros_for(v->in[0], v->g[0]), *(const int *)v->attrs, v->in[1], v->g[0]);
 }
 
 static bool infer_scatter(cj_call *call)

@@ -8,9 +8,11 @@
 
 /* Each family file exports its table. */
 extern const cj_op cj__ops_elementwise[], cj__ops_activation[], cj__ops_reduce[], cj__ops_shape[], cj__ops_index[], cj__ops_product[],
-    cj__ops_create[], cj__ops_random[], cj__ops_norm[], cj__ops_loss[], cj__ops_conv[], cj__ops_comm[], cj__ops_write[];
+    cj__ops_create[], cj__ops_random[], cj__ops_norm[], cj__ops_loss[], cj__ops_likelihood[], cj__ops_conv[], cj__ops_pool[],
+    cj__ops_comm[], cj__ops_write[];
 extern const int cj__ops_elementwise_n, cj__ops_activation_n, cj__ops_reduce_n, cj__ops_shape_n, cj__ops_index_n, cj__ops_product_n,
-    cj__ops_create_n, cj__ops_random_n, cj__ops_norm_n, cj__ops_loss_n, cj__ops_conv_n, cj__ops_comm_n, cj__ops_write_n;
+    cj__ops_create_n, cj__ops_random_n, cj__ops_norm_n, cj__ops_loss_n, cj__ops_likelihood_n, cj__ops_conv_n, cj__ops_pool_n,
+    cj__ops_comm_n, cj__ops_write_n;
 #define CJ_OP_TABLE(family) const int cj__ops_##family##_n = (int)(sizeof cj__ops_##family / sizeof cj__ops_##family[0])
 
 /* g summed down to the shape of `like` (undoing a broadcast) and cast to its dtype. */
@@ -31,6 +33,8 @@ cj_tensor *cj__ew_bwd(cj_ew_code code, cj_tensor *a, cj_tensor *g);
 bool cj__full_value(const cj_op *op, const void *attrs, double *value);
 /* A 0-d f32 constant where t lives. */
 cj_tensor *cj__const(const cj_tensor *t, double value);
+/* For derivatives: zeros like the input x, whose data may be gone, where its gradient g lives. */
+cj_tensor *cj__zeros_for(const cj_tensor *x, const cj_tensor *g);
 
 /* as_strided over a contiguous x, and its transpose: zeros of `shape` with g added at the view's places. */
 cj_tensor *cj__as_strided(cj_tensor *x, const cj_strided_attrs *a);

@@ -71,19 +71,19 @@ static bool run_matmul(cj_call *call)
     cj__gemm_describe(&g, a, b, y);
     int dims = y->ndim - 2;
     if (dims == 0) return cj__gemm_run(call->ctx, (cj_dtype)y->dtype, &g);
-    /* Merge batch dimensions from the back while a, b and y all step evenly. */
+    /* Merge batch dimensions from the back while a and b both step evenly; y is fresh and does. */
     int64_t sa[CJ_MAX_DIMS], sb[CJ_MAX_DIMS], sy[CJ_MAX_DIMS], size[CJ_MAX_DIMS];
     int n = 0; /* innermost first */
     for (int d = dims - 1; d >= 0; d--) {
         if (y->shape[d] == 1) continue;
         int64_t ta = batch_stride(a, d, dims), tb = batch_stride(b, d, dims), ty = y->stride[d];
-        if (n && ta == sa[n - 1] * size[n - 1] && tb == sb[n - 1] * size[n - 1] && ty == sy[n - 1] * size[n - 1]) {
+        if (n && ta == sa[n - 1] * size[n - 1] && tb == sb[n - 1] * size[n - 1]) {
             size[n - 1] *= y->shape[d];
             continue;
         }
         sa[n] = ta, sb[n] = tb, sy[n] = ty, size[n++] = y->shape[d];
     }
-    if (n == 1 && sb[0] == 0 && sa[0] == g.m * g.a_row && sy[0] == g.m * g.c_row) { /* one tall product */
+    if (n == 1 && sb[0] == 0 && sa[0] == g.m * g.a_row) { /* one tall product */
         g.m *= size[0];
         return cj__gemm_run(call->ctx, (cj_dtype)y->dtype, &g);
     }

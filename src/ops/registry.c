@@ -9,8 +9,8 @@ static const struct {
     {                                                                                                                                      \
         cj__ops_##name, &cj__ops_##name##_n                                                                                                \
     }
-    FAMILY(elementwise), FAMILY(activation), FAMILY(reduce), FAMILY(shape), FAMILY(index), FAMILY(product),
-    FAMILY(create),      FAMILY(random),     FAMILY(norm),   FAMILY(loss),  FAMILY(comm),  FAMILY(write),
+    FAMILY(elementwise), FAMILY(activation), FAMILY(reduce), FAMILY(shape),      FAMILY(index), FAMILY(product), FAMILY(create),
+    FAMILY(random),      FAMILY(norm),       FAMILY(loss),   FAMILY(likelihood), FAMILY(comm),  FAMILY(write),
 };
 
 static const cj_op *row_at(int i)
@@ -45,7 +45,7 @@ cj_op_info cj_op_at(int i)
     return (cj_op_info){ .name = op->name,
                          .family = op->family,
                          .kind = kinds[op->kind],
-                         .differentiable = op->vjp != NULL,
+                         .differentiable = op->vjp || (op->define && !op->run && !(op->flags & CJ_OP_NOGRAD)),
                          .jvp = op->kind == CJ_COMPOSITE ? "definition"
                                 : op->vjp                ? jvps[op->jvp_rule]
                                                          : "none",

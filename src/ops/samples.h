@@ -74,6 +74,7 @@ struct cj_sample {
         cj_tensor *(*scalar)(cj_tensor *x, double s);
         cj_tensor *(*reduce)(cj_tensor *x, const cj_reduce_opts *o);
         cj_tensor *(*loss)(cj_tensor *x, cj_tensor *t, const cj_loss_opts *o);
+        cj_tensor *(*many)(cj_tensor *const *in, cj_reduction reduction);
     } fn;
     double number, number2;
     int64_t at[4];

@@ -47,9 +47,8 @@ bool cj_run_exists(const char *folder)
 {
     char path[CJ_MAX_RUN_PATH];
     struct stat st;
-    for (int i = 0; i < 2; i++)
-        if (snprintf(path, sizeof path, "%s/%s", folder, i ? older : newest) < (int)sizeof path && stat(path, &st) == 0) return true;
-    return false;
+    if (snprintf(path, sizeof path, "%s/%s", folder, newest) < (int)sizeof path && stat(path, &st) == 0) return true;
+    return snprintf(path, sizeof path, "%s/%s", folder, older) < (int)sizeof path && stat(path, &st) == 0;
 }
 
 /* ---- checksums ------------------------------------------------------------------------------------------------------------------------------ */

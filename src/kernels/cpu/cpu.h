@@ -12,6 +12,7 @@
 #include "kernels/cpu/ew.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/window.h"
 
 /* ---- reductions (reduce.c) ------------------------------------------------------------------------------------------------------ */
 
@@ -122,6 +123,9 @@ typedef struct cj_cpu_kernels {
     cj_gemm_workspace_fn *gemm_workspace[CJ_DTYPES];
     cj_conv_fn *conv;
     cj_conv_workspace_fn *conv_workspace;
+    cj_window_max_fn *window_max;
+    cj_window_sum_fn *window_sum;
+    cj_window_spread_fn *window_spread;
     cj_reduce_fn *reduce;
     cj_copy_fn *copy;
     cj_fill_fn *fill;

@@ -1,7 +1,7 @@
 /* The elementwise engine: one small program of vector instructions, run block by block over any strides.
  *
- * Eager operators are programs of one instruction, fused chains of a plan are longer ones; both run the same block functions, so eager and replay agree
- * to the bit.  A block of CJ_EW_BLOCK elements of every live register stays in the L1 cache; memory is read once and written once.
+ * Eager operators are programs of one instruction, fused chains of a plan are longer ones; both run the same functions, so eager and replay agree
+ * to the bit.  What a program keeps of a block of CJ_EW_BLOCK elements stays in the L1 cache; memory is read once and written once.
  *
  * The program computes in one type: f32 (for f32, bf16, f16), f64 or i64 (for i64, i32, u8, bool).  Loads convert from the argument's dtype to the compute
  * type, stores convert back (bf16/f16 round to nearest even, i32/u8 wrap, bool is value != 0).
@@ -45,7 +45,7 @@ typedef enum cj_ew_code {
         CJ_EW_CODES
 } cj_ew_code;
 
-/* Semantics where C is silent, as in PyTorch: MAX/MIN propagate NaN; SIGN(NaN) and RELU(NaN) are NaN; ROUND to even; comparisons and logic give
+/* Semantics where C is silent, as in PyTorch: MAX/MIN propagate NaN; SIGN(NaN) is 0, RELU(NaN) is NaN; ROUND to even; comparisons and logic give
  * 0 or 1; REMAINDER has the sign of the divisor, FMOD of the dividend; integer DIV, FLOORDIV, REMAINDER, FMOD by zero set *fault and give 0. */
 typedef struct cj_ew_instr {
     uint8_t code;    /* cj_ew_code */

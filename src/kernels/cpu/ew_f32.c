@@ -1,218 +1,21 @@
-/* The instructions of the elementwise engine on f32: the functions of simd_math.h in a loop over a block.
+/* The operations of the elementwise engine on f32 (ew_block.h): the functions of simd_math.h on a group of vectors, as threaded code.
  *
- * The last vector of a block goes through the same code with masked loads and stores, so a value never depends on its position.
+ * The last elements of a block go through the same arithmetic with masked loads and stores, so a value never depends on its position.
  */
-#include "kernels/cpu/ew_block.h"
+#include "kernels/cpu/ew_job.h"
 #include "kernels/cpu/simd_math.h"
 
-/* ---- loops ----------------------------------------------------------------------------------------------------------------------------- */
-
-typedef vf fn1(vf a);
-typedef vf fn2(vf a, vf b);
-typedef vf fn3(vf a, vf b, vf c);
-
-CJ_INLINE void put(bool stream, float *p, vf x)
-{
-    if (stream) vf_stream(p, x);
-    else vf_store(p, x);
-}
-
-typedef struct ahead2 {
-    const char *p, *q;
-    int64_t dp, dq;
-} ahead2;
-CJ_INLINE ahead2 start_ahead(const cj_ew_call *k) { return (ahead2){ k->ahead[0], k->ahead[1], k->pace[0], k->pace[1] }; }
-CJ_INLINE void prefetch(ahead2 *at)
-{
-    __builtin_prefetch(at->p);
-    __builtin_prefetch(at->q);
-    at->p += at->dp;
-    at->q += at->dq;
-}
-
-enum { WIDE = 4 }; /* vectors of one turn of the loop: shares the decoding of links and hides latencies */
-
-/* Links first … last-1 on WIDE vectors at element i (tail 0), or on the first `tail` elements of v[0]. */
-CJ_INLINE void follow(const cj_ew_call *k, int first, int last, int i, int tail, vf *v)
-{
-    const int n = tail ? 1 : WIDE;
-    for (const cj_ew_link *link = k->links + first, *end = k->links + last; link < end; link++) {
-        const float *x = link->x + i;
-        vf u[WIDE];
-        if (link->op <= CJ_LINK_RSUB)
-            for (int q = 0; q < n; q++) u[q] = tail ? vf_load_n(x, tail) : vf_load(x + q * CJ_VL);
-        else
-            for (int q = 0; q < n; q++) u[q] = vf_set1(link->s);
-        switch (link->op) {
-        case CJ_LINK_ADD:
-        case CJ_LINK_ADDS:
-            for (int q = 0; q < n; q++) v[q] = v[q] + u[q];
-            break;
-        case CJ_LINK_MUL:
-        case CJ_LINK_MULS:
-            for (int q = 0; q < n; q++) v[q] = v[q] * u[q];
-            break;
-        case CJ_LINK_SUB:
-            for (int q = 0; q < n; q++) v[q] = v[q] - u[q];
-            break;
-        case CJ_LINK_RSUB:
-            for (int q = 0; q < n; q++) v[q] = u[q] - v[q];
-            break;
-        case CJ_LINK_RELU:
-            for (int q = 0; q < n; q++) v[q] = vf_max(vf_zero(), v[q]);
-            break;
-        }
-    }
-}
-
-/* The loops take f as a constant and are inlined: each instance is one straight loop. */
-CJ_INLINE int whole1(const cj_ew_call *k, bool stream, fn1 *f)
-{
-    const float *a = k->a;
-    ahead2 at = start_ahead(k);
-    float *d = k->d;
-    const int n = k->n, n_pre = k->n_pre, n_all = n_pre + k->n_post;
-    int i = 0;
-    for (; i + WIDE * CJ_VL <= n; i += WIDE * CJ_VL) {
-        vf x[WIDE];
-        for (int q = 0; q < WIDE; q++) {
-            prefetch(&at);
-            x[q] = vf_load(a + i + q * CJ_VL);
-        }
-        if (n_pre) follow(k, 0, n_pre, i, 0, x);
-        for (int q = 0; q < WIDE; q++) x[q] = f(x[q]);
-        if (n_all > n_pre) follow(k, n_pre, n_all, i, 0, x);
-        for (int q = 0; q < WIDE; q++) put(stream, d + i + q * CJ_VL, x[q]);
-    }
-    return i;
-}
-CJ_INLINE void run1(const cj_ew_call *k, fn1 *f)
-{
-    int i = k->stream ? whole1(k, true, f) : whole1(k, false, f), n = k->n;
-    const float *a = k->a;
-    float *d = k->d;
-    for (; i < n; i += CJ_VL) {
-        const int m = n - i < CJ_VL ? n - i : CJ_VL;
-        vf x[WIDE] = { vf_load_n(a + i, m) };
-        if (k->n_pre) follow(k, 0, k->n_pre, i, m, x);
-        x[0] = f(x[0]);
-        if (k->n_post) follow(k, k->n_pre, k->n_pre + k->n_post, i, m, x);
-        vf_store_n(d + i, x[0], m);
-    }
-}
-
-CJ_INLINE int whole2(const cj_ew_call *k, bool stream, fn2 *f)
-{
-    const float *a = k->a, *b = k->b;
-    ahead2 at = start_ahead(k);
-    float *d = k->d;
-    const int n = k->n, n_pre = k->n_pre, n_all = n_pre + k->n_post;
-    /* Both operands are read before the links run on one of them, so the other one is swapped in and out by pointer alone. */
-    const float *linked = k->pre_b ? b : a, *other = k->pre_b ? a : b;
-    const bool pre_b = k->pre_b;
-    int i = 0;
-    for (; i + WIDE * CJ_VL <= n; i += WIDE * CJ_VL) {
-        vf x[WIDE], y[WIDE];
-        for (int q = 0; q < WIDE; q++) {
-            prefetch(&at);
-            x[q] = vf_load(linked + i + q * CJ_VL);
-        }
-        if (n_pre) follow(k, 0, n_pre, i, 0, x);
-        for (int q = 0; q < WIDE; q++) y[q] = vf_load(other + i + q * CJ_VL);
-        if (pre_b)
-            for (int q = 0; q < WIDE; q++) {
-                const vf t = x[q];
-                x[q] = y[q];
-                y[q] = t;
-            }
-        for (int q = 0; q < WIDE; q++) x[q] = f(x[q], y[q]);
-        if (n_all > n_pre) follow(k, n_pre, n_all, i, 0, x);
-        for (int q = 0; q < WIDE; q++) put(stream, d + i + q * CJ_VL, x[q]);
-    }
-    return i;
-}
-CJ_INLINE void run2(const cj_ew_call *k, fn2 *f)
-{
-    int i = k->stream ? whole2(k, true, f) : whole2(k, false, f), n = k->n;
-    const float *a = k->a, *b = k->b;
-    float *d = k->d;
-    for (; i < n; i += CJ_VL) {
-        const int m = n - i < CJ_VL ? n - i : CJ_VL;
-        vf x[WIDE] = { vf_load_n(a + i, m) }, y[WIDE] = { vf_load_n(b + i, m) };
-        if (k->n_pre && k->pre_b) follow(k, 0, k->n_pre, i, m, y);
-        else if (k->n_pre) follow(k, 0, k->n_pre, i, m, x);
-        x[0] = f(x[0], y[0]);
-        if (k->n_post) follow(k, k->n_pre, k->n_pre + k->n_post, i, m, x);
-        vf_store_n(d + i, x[0], m);
-    }
-}
-
-CJ_INLINE int whole3(const cj_ew_call *k, bool stream, fn3 *f)
-{
-    const float *a = k->a, *b = k->b, *c = k->c;
-    float *d = k->d;
-    ahead2 at = start_ahead(k);
-    int i = 0;
-    for (const int n = k->n; i + CJ_VL <= n; i += CJ_VL) {
-        prefetch(&at);
-        put(stream, d + i, f(vf_load(a + i), vf_load(b + i), vf_load(c + i)));
-    }
-    return i;
-}
-CJ_INLINE void run3(const cj_ew_call *k, fn3 *f)
-{
-    int i = k->stream ? whole3(k, true, f) : whole3(k, false, f), n = k->n;
-    const float *a = k->a, *b = k->b, *c = k->c;
-    float *d = k->d;
-    if (i < n) vf_store_n(d + i, f(vf_load_n(a + i, n - i), vf_load_n(b + i, n - i), vf_load_n(c + i, n - i)), n - i);
-}
-
-/* f(a, s) */
-CJ_INLINE int whole_s(const cj_ew_call *k, bool stream, fn2 *f)
-{
-    const float *a = k->a;
-    float *d = k->d;
-    const vf s = vf_set1((float)k->s);
-    ahead2 at = start_ahead(k);
-    int i = 0;
-    for (const int n = k->n; i + CJ_VL <= n; i += CJ_VL) {
-        prefetch(&at);
-        put(stream, d + i, f(vf_load(a + i), s));
-    }
-    return i;
-}
-CJ_INLINE void run_s(const cj_ew_call *k, fn2 *f)
-{
-    int i = k->stream ? whole_s(k, true, f) : whole_s(k, false, f), n = k->n;
-    const float *a = k->a;
-    float *d = k->d;
-    if (i < n) vf_store_n(d + i, f(vf_load_n(a + i, n - i), vf_set1((float)k->s)), n - i);
-}
-
-/* Rare functions, one value at a time. */
-CJ_INLINE void run_scalar(const cj_ew_call *k, float (*f)(float, float))
-{
-    const float *a = k->a, *b = k->b;
-    float *d = k->d;
-    for (int i = 0; i < k->n; i++) d[i] = f(a[i], b[i]);
-}
+enum { AHEAD_BYTES = 8192 }; /* prefetched from: far enough for the memory's latency, near enough to stay in the L1 cache */
 
 /* ---- functions --------------------------------------------------------------------------------------------------------------------------- */
 
-CJ_INLINE vf op_copy(vf a) { return a; }
 CJ_INLINE vf op_neg(vf a) { return vf_neg(a); }
-CJ_INLINE vf op_sign(vf a)
-{
-    vf one = vf_set1(1.0f);
-    vf y = vf_and_mask(vf_lt(vf_zero(), a), one) - vf_and_mask(vf_lt(a, vf_zero()), one);
-    return vf_sel(vf_isnan(a), a, y);
-}
+CJ_INLINE vf op_sign(vf a) { return vf_from_mask(vf_lt(vf_zero(), a)) - vf_from_mask(vf_lt(a, vf_zero())); }
 CJ_INLINE vf op_rsqrt(vf a) { return vf_set1(1.0f) / vf_sqrt(a); }
 CJ_INLINE vf op_recip(vf a) { return vf_set1(1.0f) / a; }
 CJ_INLINE vf op_square(vf a) { return a * a; }
 CJ_INLINE vf op_cube(vf a) { return a * a * a; }
 CJ_INLINE vf op_recip_square(vf a) { return vf_set1(1.0f) / (a * a); }
-CJ_INLINE vf op_one(vf a) { return (void)a, vf_set1(1.0f); }
 CJ_INLINE vf op_relu(vf a) { return vf_max(vf_zero(), a); }
 CJ_INLINE vf op_not(vf a) { return vf_from_mask(vf_eq(a, vf_zero())); }
 CJ_INLINE vf op_isnan(vf a) { return vf_from_mask(vf_isnan(a)); }
@@ -246,6 +49,15 @@ CJ_INLINE vf op_sigmoid_bwd(vf a, vf b) { return b * (a * (vf_set1(1.0f) - a)); 
 CJ_INLINE vf op_relu_bwd(vf a, vf b) { return vf_and_mask(vf_lt(vf_zero(), a), b); }
 CJ_INLINE vf op_bce_logits(vf a, vf b) { return (vf_max(vf_zero(), a) - a * b) + cj_log1p_unit(vf_exp_negabs(a)); }
 
+/* Rare functions, one value at a time. */
+CJ_INLINE vf each(float (*f)(float, float), vf a, vf b)
+{
+    float x[CJ_VL], y[CJ_VL];
+    vf_store(x, a);
+    vf_store(y, b);
+    for (int i = 0; i < CJ_VL; i++) x[i] = f(x[i], y[i]);
+    return vf_load(x);
+}
 /* The sign of the divisor. */
 static float remainder_f32(float a, float b)
 {
@@ -262,19 +74,75 @@ static float floordiv_f32(float a, float b)
     float f = floorf(q);
     return q - f > 0.5f ? f + 1 : f;
 }
+CJ_INLINE vf op_fmod(vf a, vf b) { return each(fmodf, a, b); }
+CJ_INLINE vf op_remainder(vf a, vf b) { return each(remainder_f32, a, b); }
+CJ_INLINE vf op_floordiv(vf a, vf b) { return each(floordiv_f32, a, b); }
 
-/* ---- instructions ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- operations -------------------------------------------------------------------------------------------------------------------------- */
 
-#define OP1(NAME, f)                                                                                                                       \
-    static void f32_##NAME(const cj_ew_call *k) { run1(k, f); }
-#define OP2(NAME, f)                                                                                                                       \
-    static void f32_##NAME(const cj_ew_call *k) { run2(k, f); }
-#define OP3(NAME, f)                                                                                                                       \
-    static void f32_##NAME(const cj_ew_call *k) { run3(k, f); }
-#define OPS(NAME, f)                                                                                                                       \
-    static void f32_##NAME(const cj_ew_call *k) { run_s(k, f); }
+/* Every operation ends with a call of the next one with the same signature; the optimizer turns it into a jump. */
+#define OPERATION(NAME)                                                                                                                    \
+    static void f32_##NAME(const cj_ew_op *op, const cj_ew_frame *f, int64_t i, vf a0, vf a1, vf a2, vf a3, vf b0, vf b1, vf b2, vf b3)
+#define NEXT op[1].fn(op + 1, f, i, a0, a1, a2, a3, b0, b1, b2, b3)
 
-OP1(COPY, op_copy)
+/* Vector q of the group in memory; in a tail the elements beyond the end are not touched. */
+CJ_INLINE float *memory(const cj_ew_op *op, const cj_ew_frame *f, int64_t i, int q)
+{
+    return (float *)(f->at[op->place] + i + (int64_t)sizeof(vf) * q);
+}
+CJ_INLINE float *other_memory(const cj_ew_op *op, const cj_ew_frame *f, int64_t i, int q)
+{
+    return (float *)(f->at[op->other] + i + (int64_t)sizeof(vf) * q);
+}
+CJ_INLINE int rest(const cj_ew_frame *f, int q)
+{
+    const int n = f->tail - q * CJ_VL;
+    return n < 0 ? 0 : n > CJ_VL ? CJ_VL : n;
+}
+#define WHOLE(q) vf_load(memory(op, f, i, q))
+#define TAIL(q) vf_load_n(memory(op, f, i, q), rest(f, q))
+#define OTHER_WHOLE(q) vf_load(other_memory(op, f, i, q))
+#define OTHER_TAIL(q) vf_load_n(other_memory(op, f, i, q), rest(f, q))
+
+/* The same on one vector, for calls so small that a group would be mostly empty. */
+#define ONE(NAME) static vf one_##NAME(vf a, vf b, vf c, vf s)
+#define ONE_UNUSED (void)a, (void)b, (void)c, (void)s
+
+#define OP1(NAME, fn1)                                                                                                                     \
+    ONE(NAME) { return ONE_UNUSED, fn1(a); }                                                                                               \
+    OPERATION(NAME)                                                                                                                        \
+    {                                                                                                                                      \
+        a0 = fn1(a0), a1 = fn1(a1), a2 = fn1(a2), a3 = fn1(a3);                                                                            \
+        NEXT;                                                                                                                              \
+    }
+#define OP2(NAME, fn2)                                                                                                                     \
+    ONE(NAME) { return ONE_UNUSED, fn2(a, b); }                                                                                            \
+    OPERATION(NAME)                                                                                                                        \
+    {                                                                                                                                      \
+        a0 = fn2(a0, b0), a1 = fn2(a1, b1), a2 = fn2(a2, b2), a3 = fn2(a3, b3);                                                            \
+        NEXT;                                                                                                                              \
+    }
+/* With the immediate as second operand. */
+#define OPS(NAME, fn2)                                                                                                                     \
+    ONE(NAME) { return ONE_UNUSED, fn2(a, s); }                                                                                            \
+    OPERATION(NAME)                                                                                                                        \
+    {                                                                                                                                      \
+        const vf s = vf_set1(op->s);                                                                                                       \
+        a0 = fn2(a0, s), a1 = fn2(a1, s), a2 = fn2(a2, s), a3 = fn2(a3, s);                                                                \
+        NEXT;                                                                                                                              \
+    }
+/* SET(q, m) changes vector q with m, its memory. */
+#define OPM_AS(NAME, SET, MEMORY)                                                                                                          \
+    OPERATION(NAME)                                                                                                                        \
+    {                                                                                                                                      \
+        SET(0, MEMORY(0));                                                                                                                 \
+        SET(1, MEMORY(1));                                                                                                                 \
+        SET(2, MEMORY(2));                                                                                                                 \
+        SET(3, MEMORY(3));                                                                                                                 \
+        NEXT;                                                                                                                              \
+    }
+#define OPM(NAME, SET) OPM_AS(NAME, SET, WHOLE) OPM_AS(NAME##_tail, SET, TAIL)
+
 OP1(NEG, op_neg)
 OP1(ABS, vf_abs)
 OP1(SIGN, op_sign)
@@ -306,9 +174,9 @@ OP2(DIV, op_div)
 OP2(POW, vf_pow)
 OP2(MAX, vf_max_nan)
 OP2(MIN, vf_min_nan)
-static void f32_FMOD(const cj_ew_call *k) { run_scalar(k, fmodf); }
-static void f32_REMAINDER(const cj_ew_call *k) { run_scalar(k, remainder_f32); }
-static void f32_FLOORDIV(const cj_ew_call *k) { run_scalar(k, floordiv_f32); }
+OP2(FMOD, op_fmod)
+OP2(REMAINDER, op_remainder)
+OP2(FLOORDIV, op_floordiv)
 OP2(ATAN2, vf_atan2)
 OP2(EQ, op_eq)
 OP2(NE, op_ne)
@@ -319,8 +187,6 @@ OP2(GE, op_ge)
 OP2(AND, op_and)
 OP2(OR, op_or)
 OP2(XOR, op_xor)
-OP3(WHERE, op_where)
-OP3(FMA, vf_fma_exact)
 OPS(ADDS, op_add)
 OPS(MULS, op_mul)
 OPS(MAXS, vf_max_nan)
@@ -343,32 +209,155 @@ OP2(TANH_BWD, op_tanh_bwd)
 OP2(SIGMOID_BWD, op_sigmoid_bwd)
 OP2(RELU_BWD, op_relu_bwd)
 OP2(BCE_LOGITS, op_bce_logits)
+OPS(POWS, vf_pow)
+OP1(CUBE, op_cube)
+OP1(RECIP_SQUARE, op_recip_square)
 
-static void f32_CONST(const cj_ew_call *k)
+#define SET_LOAD(q, m) a##q = m
+#define SET_LOAD_B(q, m) b##q = m
+#define SET_FLIP(q, m) b##q = a##q, a##q = m
+#define SET_ADD(q, m) a##q = a##q + m
+#define SET_MUL(q, m) a##q = a##q * m
+#define SET_SUB(q, m) a##q = a##q - m
+#define SET_RSUB(q, m) a##q = m - a##q
+#define SET_WHERE(q, m) a##q = op_where(a##q, b##q, m)
+#define SET_FMA(q, m) a##q = vf_fma_exact(a##q, b##q, m)
+#define SET_MUL_ADD(q, m) a##q = a##q * m + OTHER_WHOLE(q)
+#define SET_MUL_ADD_tail(q, m) a##q = a##q * m + OTHER_TAIL(q)
+OPM(LOAD, SET_LOAD)
+OPM(LOAD_B, SET_LOAD_B)
+OPM(FLIP, SET_FLIP)
+OPM(ADD_M, SET_ADD)
+OPM(MUL_M, SET_MUL)
+OPM(SUB_M, SET_SUB)
+OPM(RSUB_M, SET_RSUB)
+OPM(WHERE, SET_WHERE)
+OPM(FMA, SET_FMA)
+
+OPM_AS(MUL_ADD_M, SET_MUL_ADD, WHOLE)
+OPM_AS(MUL_ADD_M_tail, SET_MUL_ADD_tail, TAIL)
+
+OPERATION(MULS_ADDS)
 {
-    const vf s = vf_set1((float)k->s);
-    float *d = k->d;
-    int i = 0, n = k->n;
-    for (; i + CJ_VL <= n; i += CJ_VL) put(k->stream, d + i, s);
-    if (i < n) vf_store_n(d + i, s, n - i);
+    const vf s = vf_set1(op->s), t = vf_set1(op->t);
+    a0 = a0 * s + t, a1 = a1 * s + t, a2 = a2 * s + t, a3 = a3 * s + t;
+    NEXT;
+}
+OPERATION(COPY) { NEXT; }
+OPERATION(DUP)
+{
+    b0 = a0, b1 = a1, b2 = a2, b3 = a3;
+    NEXT;
+}
+OPERATION(CONST)
+{
+    a0 = a1 = a2 = a3 = vf_set1(op->s);
+    NEXT;
+}
+OPERATION(STORE)
+{
+    vf_store(memory(op, f, i, 0), a0), vf_store(memory(op, f, i, 1), a1);
+    vf_store(memory(op, f, i, 2), a2), vf_store(memory(op, f, i, 3), a3);
+    NEXT;
+}
+OPERATION(STREAM)
+{
+    vf_stream(memory(op, f, i, 0), a0), vf_stream(memory(op, f, i, 1), a1);
+    vf_stream(memory(op, f, i, 2), a2), vf_stream(memory(op, f, i, 3), a3);
+    NEXT;
+}
+OPERATION(STORE_tail)
+{
+    vf_store_n(memory(op, f, i, 0), a0, rest(f, 0)), vf_store_n(memory(op, f, i, 1), a1, rest(f, 1));
+    vf_store_n(memory(op, f, i, 2), a2, rest(f, 2)), vf_store_n(memory(op, f, i, 3), a3, rest(f, 3));
+    NEXT;
+}
+OPERATION(STORE_LOAD)
+{
+    vf_store(memory(op, f, i, 0), a0), vf_store(memory(op, f, i, 1), a1);
+    vf_store(memory(op, f, i, 2), a2), vf_store(memory(op, f, i, 3), a3);
+    a0 = OTHER_WHOLE(0), a1 = OTHER_WHOLE(1), a2 = OTHER_WHOLE(2), a3 = OTHER_WHOLE(3);
+    NEXT;
+}
+OPERATION(STORE_LOAD_tail)
+{
+    vf_store_n(memory(op, f, i, 0), a0, rest(f, 0)), vf_store_n(memory(op, f, i, 1), a1, rest(f, 1));
+    vf_store_n(memory(op, f, i, 2), a2, rest(f, 2)), vf_store_n(memory(op, f, i, 3), a3, rest(f, 3));
+    a0 = OTHER_TAIL(0), a1 = OTHER_TAIL(1), a2 = OTHER_TAIL(2), a3 = OTHER_TAIL(3);
+    NEXT;
+}
+OPERATION(PREFETCH)
+{
+    for (int q = 0; q < 4; q++) __builtin_prefetch((const char *)memory(op, f, i, q) + AHEAD_BYTES);
+    NEXT;
+}
+OPERATION(END)
+{
+    (void)op, (void)f, (void)i;
+    (void)a0, (void)a1, (void)a2, (void)a3, (void)b0, (void)b1, (void)b2, (void)b3;
 }
 
-/* The exponents PyTorch treats apart, with its formulas. */
-static void f32_POWS(const cj_ew_call *k)
-{
-    if (k->s == 2.0) run1(k, op_square);
-    else if (k->s == 3.0) run1(k, op_cube);
-    else if (k->s == 1.0) run1(k, op_copy);
-    else if (k->s == 0.5) run1(k, vf_sqrt);
-    else if (k->s == 0.0) run1(k, op_one);
-    else if (k->s == -1.0) run1(k, op_recip);
-    else if (k->s == -0.5) run1(k, op_rsqrt);
-    else if (k->s == -2.0) run1(k, op_recip_square);
-    else run_s(k, vf_pow);
-}
+#define ADDED(X) X(DUP) X(MULS_ADDS) X(CUBE) X(RECIP_SQUARE) X(PREFETCH) X(END)
+#define TOUCHES_MEMORY(X) X(LOAD) X(LOAD_B) X(FLIP) X(ADD_M) X(MUL_M) X(SUB_M) X(RSUB_M) X(MUL_ADD_M) X(STORE) X(STORE_LOAD)
 
-cj_ew_block_fn *const CJ_K(cj__ew_f32)[CJ_EW_CODES] = {
+cj_ew_op_fn *const CJ_K(cj__ew_f32)[2][CJ_EW_F32_CODES] = {
+    {
 #define X(name, arity) [CJ_EW_##name] = f32_##name,
+        CJ_EW_OPS(X)
+#undef X
+#define X(name) [CJ_EW_##name] = f32_##name,
+            ADDED(X) TOUCHES_MEMORY(X) X(STREAM)
+#undef X
+    },
+    {
+#define X(name, arity) [CJ_EW_##name] = f32_##name,
+#define f32_WHERE f32_WHERE_tail
+#define f32_FMA f32_FMA_tail
+        CJ_EW_OPS(X)
+#undef X
+#define X(name) [CJ_EW_##name] = f32_##name,
+            ADDED(X)
+#undef X
+#define X(name) [CJ_EW_##name] = f32_##name##_tail,
+                TOUCHES_MEMORY(X)
+#undef X
+                    [CJ_EW_STREAM] = f32_STORE_tail,
+    },
+};
+
+ONE(COPY) { return ONE_UNUSED, a; }
+ONE(CONST) { return ONE_UNUSED, s; }
+ONE(WHERE) { return ONE_UNUSED, op_where(a, b, c); }
+ONE(FMA) { return ONE_UNUSED, vf_fma_exact(a, b, c); }
+cj_ew_one_fn *const CJ_K(cj__ew_one)[CJ_EW_F32_CODES] = {
+#define X(name, arity) [CJ_EW_##name] = one_##name,
     CJ_EW_OPS(X)
 #undef X
+        [CJ_EW_CUBE] = one_CUBE,
+    [CJ_EW_RECIP_SQUARE] = one_RECIP_SQUARE,
 };
+
+static void run_group(const cj_ew_op *op, const cj_ew_frame *f, int i)
+{
+    const vf z = vf_zero();
+    op->fn(op, f, 4 * (int64_t)i, z, z, z, z, z, z, z, z);
+}
+
+void CJ_K(cj__ew_run_ops)(const cj_ew_op *op, int n, cj_ew_frame *f, int elements)
+{
+    int i = 0;
+    for (; i + CJ_EW_GROUP <= elements; i += CJ_EW_GROUP) run_group(op, f, i);
+    if (i == elements) return;
+    cj_ew_op tail[CJ_EW_MAX_OPS];
+    for (int k = 0; k < n; k++) {
+        tail[k] = op[k];
+        tail[k].fn = CJ_K(cj__ew_f32)[1][op[k].code];
+    }
+    CJ_K(cj__ew_run_tail)(tail, f, i, elements - i);
+}
+
+void CJ_K(cj__ew_run_tail)(const cj_ew_op *op, cj_ew_frame *f, int from, int elements)
+{
+    f->tail = elements;
+    run_group(op, f, from);
+}

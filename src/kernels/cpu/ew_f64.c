@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/ew_block.h"
 
-static double sign(double x) { return x != x ? x : (x > 0) - (x < 0); }
+static double sign(double x) { return (x > 0) - (x < 0); }
 static double sigmoid(double x)
 {
     double z = exp(-fabs(x));
@@ -40,31 +40,23 @@ static double pow_f64(double a, double s)
 
 static const double sqrt_half = 0.70710678118654752440;
 
-/* max(x, 0) - a Phi(-a), a = |x|, and its slope; a is cut where the tail is 0 so that inf * 0 does not occur. */
-static double gelu(double x)
-{
-    double a = fmin(fabs(x), 40);
-    return (x < 0 ? 0 : x) - a * 0.5 * erfc(a * sqrt_half);
-}
-static double gelu_slope(double x)
-{
-    double a = fmin(fabs(x), 40), v = 0.5 * erfc(a * sqrt_half) - a * exp(-0.5 * a * a) * 0.39894228040143267794;
-    return x != x ? x : x < 0 ? v : 1 - v;
-}
+/* x Phi(x) and its slope: NaN where inf * 0 occurs, as in PyTorch. */
+static double gelu(double x) { return x * 0.5 * erfc(-x * sqrt_half); }
+static double gelu_slope(double x) { return 0.5 * erfc(-x * sqrt_half) + x * exp(-0.5 * x * x) * 0.39894228040143267794; }
 /* x sigmoid(u), u = 2 sqrt(2/pi) (x + 0.044715 x^3) */
 static const double gelu_k = 1.5957691216057307;
-static double gelu_tanh(double x) { return maximum(x, -40) * sigmoid(gelu_k * x * (1 + 0.044715 * x * x)); }
+static double gelu_tanh(double x) { return x * sigmoid(gelu_k * x * (1 + 0.044715 * x * x)); }
 static double gelu_tanh_slope(double x)
 {
     double c = x > 40 ? 40 : x < -40 ? -40 : x, s = sigmoid(gelu_k * c * (1 + 0.044715 * c * c));
     double r = sigmoid(-gelu_k * c * (1 + 0.044715 * c * c));
-    return s + c * s * r * gelu_k * (1 + 3 * 0.044715 * c * c);
+    return s + c * s * r * gelu_k * (1 + 3 * 0.044715 * c * c) + (x - x);
 }
-static double silu(double x) { return maximum(x, -800) * sigmoid(x); }
+static double silu(double x) { return x * sigmoid(x); }
 static double silu_slope(double x)
 {
-    double c = x > 800 ? 800 : x < -800 ? -800 : x, s = sigmoid(c);
-    return s + c * s * sigmoid(-c);
+    double s = sigmoid(x);
+    return s + x * s * sigmoid(-x);
 }
 static double softplus(double x) { return maximum(x, 0) + log1p(exp(-fabs(x))); }
 static double logsigmoid(double x) { return minimum(x, 0) - log1p(exp(-fabs(x))); }

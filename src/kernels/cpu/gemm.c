@@ -3,11 +3,12 @@
  *     C[i,j] = act(sum_p A[i,p] B[p,j] + bias[j])      or  C += ...
  *
  * Blocking after Goto and van de Geijn (2008), as in BLIS (Van Zee and van de Geijn, 2015): k is cut into blocks, C into panels of up to TILE_WIDTH
- * vectors of columns and tasks of rows, and the innermost work is a register tile (gemm_tile.h).  Five ways, chosen by shape and strides alone:
+ * vectors of columns and tasks of rows, and the innermost work is a register tile (gemm_tile.h).  Six ways, chosen by shape and strides alone:
  *
- *   tiny     one vector of columns, a few hundred products: one function, no setup
+ *   tiny     up to 16 x 16 and k <= 32, where masks are free: one function per layout, no setup (gemm_tiny.h)
  *   small    B fits in L1 and is row-major: tiles straight on A, B and C
  *   thin     few rows, or one column: dot products or a sweep over the matrix (gemm_thin.h)
+ *   flipped  A transposed and at most 16 columns: the transposed product is computed in one of the two ways below, and turned
  *   panels   up to BLOCK_ROWS rows: a task takes a slab of panels.  While its first tile reads B where it lies, it writes the packed panel from which
  *            the others read, and the tiles after it prefetch the next panel.  A is read in place, or packed first by all threads if its strides are awkward
  *   shared   more rows: all threads pack a group of B, then each takes blocks of rows, which it packs for itself if their strides are awkward
@@ -20,6 +21,7 @@
 #include "kernels/cpu/gemm_pack.h"
 #include "kernels/cpu/gemm_thin.h"
 #include "kernels/cpu/gemm_tile.h"
+#include "kernels/cpu/gemm_tiny.h"
 #include "kernels/cpu/isa.h"
 
 enum {
@@ -30,11 +32,12 @@ enum {
     BLOCK_ROWS = 480,       /* rows of A of one task: 480 * KC floats are 720 KiB of the 1.25 MiB L2 */
     PACK_A_PANELS = 3,      /* from this many panels on, copying A pays for itself */
     DIRECT_ROWS = 12,       /* up to this many rows B is read where it lies: a copy would be used once or twice */
-    SHARED_ROWS = 120,      /* about so many rows per task when B is packed for all: 180 KiB of A */
+    SHARED_ROWS = 240,      /* about so many rows per task when B is packed for all: 360 KiB of A */
     GROUP_COLUMNS = 2048,   /* columns of B packed at a time ... */
     GROUP_FLOATS = 1 << 20, /* ... over as many blocks of k as stay below this */
     PACK_ROWS = 32,         /* rows of A packed in one go */
     LINE = 16,              /* floats in a cache line */
+    TURN_ROWS = 256,        /* rows of C turned in one go when they were computed as columns */
     THIN_ROWS = 12,         /* up to this many rows, transposed B is read in dot products instead of being packed */
     STACK_PANEL = 4096,     /* floats: a panel this small is packed on the stack, without workspace */
     TINY = 64 * 64 * 64,    /* products up to this m*n*k go straight to the tiles ... */
@@ -99,7 +102,8 @@ static void plan_shared(plan *s, const cj_gemm *g)
     if (s->group_blocks < 1) s->group_blocks = 1;
     s->group_blocks = min64(s->group_blocks, s->k_blocks);
     s->a_bytes = (size_t)(s->group_blocks * block) * sizeof(float);
-    const int64_t blocks = ceil_div(g->m, SHARED_ROWS * 4) * 4;
+    int64_t blocks = ceil_div(g->m, SHARED_ROWS * 4) * 4;
+    if (blocks < 8 && g->m >= 2 * SHARED_ROWS) blocks = 8; /* enough tasks to even out threads of unequal speed */
     s->block_rows = ceil_div(ceil_div(g->m, blocks), 6) * 6;
     s->pack_block = g->a_col != 1 || (bad_stride(g->a_row) && s->panels > 1);
     if (s->pack_block) {
@@ -155,7 +159,6 @@ typedef struct run {
     const plan *s;
     const void *a, *b;
     void *c;
-    int threads;
     int64_t item, row0, rows;               /* the rows [row0, row0 + rows) that are packed in `packed_a` */
     float *packed_a;                        /* or the group of B, when B is shared */
     int64_t panel0, panel1, block0, block1; /* the group */
@@ -183,23 +186,29 @@ GEMM_INLINE void call_tail(const cj_gemm *g, int64_t item, int64_t i0, int64_t r
 }
 
 /* All row tiles of one panel; t holds everything but the rows.  mode B_COPY: the first tile writes the packed panel, from which the others read; those
- * after it fetch the next panel (t->next, if any) into L2, a column of cache lines each. */
+ * after it fetch the next panel (t->next, if any) into L2: a column of cache lines each, or half of one if there are tiles enough. */
 static void panel_rows(tile *t, int V, int64_t rows, int mode, const cj_gemm *tail, int64_t item, int64_t i, int64_t j0)
 {
     int64_t R = rows, taller = 0, ahead = 0;
+    int ahead_mode = B_AHEAD;
+    const float *next = t->next;
     if (rows > tile_rows(V)) {
         const int64_t count = ceil_div(rows, tile_rows(V));
         R = rows / count, taller = rows - R * count;
-        if (t->next) ahead = V * VL / LINE;
+        if (next) {
+            ahead = V * VL / LINE;
+            if (count > 2 * ahead) ahead *= 2, ahead_mode = B_AHEAD_HALF;
+        }
     }
-    for (int64_t left = rows; left > 0;) {
+    for (int64_t left = rows, turn = 0; left > 0; turn++) {
         const int64_t height = taller-- > 0 ? R + 1 : R;
         tiles[V - 1][height - 1][mode](t);
         left -= height;
         if (left <= 0) break;
         if (mode == B_COPY) t->b = t->copy, t->b_row = (int64_t)V * VL;
-        if (mode == B_AHEAD) t->next += LINE;
-        mode = ahead-- > 0 ? B_AHEAD : B_PLAIN;
+        mode = turn < ahead ? ahead_mode : B_PLAIN;
+        if (ahead_mode == B_AHEAD) t->next = next + turn * LINE;
+        else t->next = next + turn / 2 * LINE + turn % 2 * (t->k / 2) * t->next_row;
         t->a += height * t->a_row;
         t->c += height * t->c_row;
     }
@@ -233,7 +242,6 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
     char *scratch = r->workers + (size_t)worker * s->worker_bytes;
     float *panel = s->panel_bytes ? (float *)(void *)scratch : on_stack;
     float *sums = (float *)(void *)(scratch + s->panel_bytes);
-    const int64_t ahead_panels = (r->threads - 1) * s->slab; /* from here to the slab that this thread will probably take next */
 
     for (int64_t kb = 0; kb < s->k_blocks; kb++) {
         const int64_t p0 = kb * s->kc, kc = min64(s->kc, g->k - p0);
@@ -252,12 +260,7 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
             const void *b = kind_at(r->b, p0 * g->b_row + j0 * g->b_col, s->kind);
             t.b = b, t.b_row = g->b_row, t.copy = panel;
             if (s->mode == B_COPIED_BY_TILE) {
-                const int64_t q1 = q + 1 < panel1 ? q + 1
-                                   : final        ? panel1 + ahead_panels
-                                                  : panel0,
-                              p1 = q + 1 < panel1 ? p0
-                                   : final        ? 0
-                                                  : p0 + s->kc;
+                const int64_t q1 = q + 1 < panel1 ? q + 1 : final ? panel1 : panel0, p1 = q + 1 < panel1 ? p0 : final ? 0 : p0 + s->kc;
                 if (q1 < s->panels) {
                     int V1;
                     t.next = (const float *)r->b + p1 * g->b_row + panel_at(s, q1, &V1), t.next_row = g->b_row;
@@ -399,7 +402,6 @@ static void run_item(cj_pool *pool, const cj_gemm *g, const plan *s, int64_t ite
     r.b = kind_at(g->b, item * g->b_batch, s->kind);
     r.c = (char *)g->c + item * g->c_batch * (int64_t)kind_size(s->kind);
     if (s->work < PARALLEL_WORK) pool = NULL;
-    r.threads = cj__pool_threads(pool);
     if (s->mode == B_SHARED) {
         run_shared(pool, &r);
         return;
@@ -533,7 +535,7 @@ static void gemm_thin(cj_pool *pool, const cj_gemm *g, thin_form form)
 
 /* ---- few columns of a transposed A ---- */
 
-/* C = A B with A transposed and n below a vector: computed as C' = B' A', whose vectors run along m, and turned back element by element. */
+/* C = A B with A transposed and n below a vector: computed as C' = B' A', whose vectors run along m, and turned back. */
 static int is_flipped(const cj_gemm *g)
 {
     return g->a_row == 1 && g->a_col != 1 && g->n > 1 && g->n <= 16 && g->m >= 64 && g->batch == 1 && g->k > 0;
@@ -557,22 +559,48 @@ static cj_gemm flipped(const cj_gemm *g, float *c)
 
 static size_t flipped_bytes(const cj_gemm *g) { return round64((size_t)(g->m * g->n) * sizeof(float)); }
 
+typedef struct turn {
+    const cj_gemm *g;
+    const float *turned;
+} turn;
+
+/* Rows [begin, end) of C from the columns of its transpose, VL x VL elements at a time. */
+static void turn_rows(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const turn *t = arg;
+    const cj_gemm *g = t->g;
+    (void)worker;
+    for (int64_t i = begin; i < end; i += VL) {
+        const int rows = (int)min64(VL, end - i);
+        for (int64_t j = 0; j < g->n; j += VL) {
+            const int columns = (int)min64(VL, g->n - j);
+            vf x[VL];
+#pragma GCC unroll 16
+            for (int q = 0; q < VL; q++) x[q] = q < columns ? vload_some(t->turned + (j + q) * g->m + i, rows) : vzero();
+            transpose_block(x);
+#pragma GCC unroll 16
+            for (int q = 0; q < VL; q++) {
+                if (q >= rows) break;
+                float *c = (float *)g->c + (i + q) * g->c_row + j;
+                vf y = x[q];
+                if (g->accumulate) y = vadd(vload_some(c, columns), y);
+                if (g->bias) y = vadd(y, vload_some((const float *)g->bias + j, columns));
+                if (g->act == CJ_GEMM_RELU) y = vrelu(y);
+                vstore_some(c, y, columns);
+            }
+        }
+    }
+    if (g->tail) call_tail(g, 0, begin, end - begin, 0, g->n);
+}
+
 static void gemm_flipped(cj_pool *pool, const cj_gemm *g, void *workspace)
 {
     float *turned = workspace;
     const cj_gemm f = flipped(g, turned);
     gemm_planned(pool, &f, (char *)workspace + flipped_bytes(g), GEMM_F32);
-    const float *bias = g->bias;
-    for (int64_t i = 0; i < g->m; i++) {
-        float *c = (float *)g->c + i * g->c_row;
-        for (int64_t j = 0; j < g->n; j++) {
-            float y = turned[j * g->m + i];
-            if (g->accumulate) y = c[j] + y;
-            if (bias) y += bias[j];
-            c[j] = g->act == CJ_GEMM_RELU && y < 0 ? 0 : y;
-        }
-        if (g->tail) g->tail(g->tail_arg, 0, i, i + 1, 0, g->n);
-    }
+    if ((double)g->m * (double)g->n * (double)g->k < PARALLEL_WORK) pool = NULL;
+    turn t = { g, turned };
+    cj__parallel_for(pool, g->m, TURN_ROWS, turn_rows, &t);
 }
 
 /* ---- small ---- */
@@ -608,66 +636,20 @@ static int is_small(const cj_gemm *g)
            (GEMM_MASKS_ARE_FREE || g->n % VL == 0) && g->k * g->n <= L1_FLOATS && g->m * g->n * g->k <= TINY;
 }
 
-static int is_tiny(const cj_gemm *g) { return GEMM_MASKS_ARE_FREE && g->n <= VL && g->m <= 16 && g->k <= 32 && g->batch == 1; }
-
-#if GEMM_MASKS_ARE_FREE
-/* R rows of a C that is at most one vector wide. */
-GEMM_INLINE void tiny_rows(const cj_gemm *g, const float *b, int64_t b_row, vmask columns, int64_t i, const int R)
+static __attribute__((noinline)) void gemm_larger(cj_pool *pool, const cj_gemm *g, void *workspace)
 {
-    const float *a = (const float *)g->a + i * g->a_row;
-    const int64_t a_row = g->a_row, a_col = g->a_col;
-    vf acc[8];
-    UNROLL for (int r = 0; r < R; r++) acc[r] = vzero();
-    for (int64_t p = g->k; p > 0; p--, a += a_col, b += b_row) {
-        const vf x = vload_first(b, columns);
-        UNROLL for (int r = 0; r < R; r++) acc[r] = vfma(vset1(a[r * a_row]), x, acc[r]);
-    }
-    float *c = (float *)g->c + i * g->c_row;
-    const vf bias = g->bias ? vload_first(g->bias, columns) : vzero();
-    UNROLL for (int r = 0; r < R; r++, c += g->c_row)
-    {
-        vf y = acc[r];
-        if (g->accumulate) y = vadd(vload_first(c, columns), y);
-        if (g->bias) y = vadd(y, bias);
-        if (g->act == CJ_GEMM_RELU) y = vrelu(y);
-        vstore_first(c, y, columns);
-    }
-}
-
-/* At most one vector of columns and a few hundred products: everything in one function, because a call through a table costs as much as the sums. */
-static void gemm_tiny(const cj_gemm *g)
-{
-    float turned[VL * 32];
-    const float *b = g->b;
-    int64_t b_row = g->b_row;
-    if (g->b_col != 1 && g->n > 1) {
-        for (int64_t p = 0; p < g->k; p++)
-            for (int64_t j = 0; j < g->n; j++) turned[p * VL + j] = b[p * b_row + j * g->b_col];
-        b = turned, b_row = VL;
-    }
-    const vmask columns = vfirst((int)g->n);
-    int64_t i = 0;
-    for (; i + 8 <= g->m; i += 8) tiny_rows(g, b, b_row, columns, i, 8);
-    if (i + 4 <= g->m) tiny_rows(g, b, b_row, columns, i, 4), i += 4;
-    for (; i < g->m; i++) tiny_rows(g, b, b_row, columns, i, 1);
-    if (g->tail) call_tail(g, 0, 0, g->m, 0, g->n);
-}
-#else
-static void gemm_tiny(const cj_gemm *g) { (void)g; }
-#endif
-
-void CJ_K(cj__gemm_f32)(cj_pool *pool, const cj_gemm *g, void *workspace)
-{
-    if (g->m <= 0 || g->n <= 0) return;
-    if (is_tiny(g)) {
-        gemm_tiny(g);
-        return;
-    }
     const thin_form form = thin_form_of(g);
     if (form != THIN_NO) gemm_thin(pool, g, form);
     else if (is_small(g)) gemm_small(g);
     else if (is_flipped(g)) gemm_flipped(pool, g, workspace);
     else gemm_planned(pool, g, workspace, GEMM_F32);
+}
+
+void CJ_K(cj__gemm_f32)(cj_pool *pool, const cj_gemm *g, void *workspace)
+{
+    if (g->m <= 0 || g->n <= 0) return;
+    if (is_tiny(g)) gemm_tiny(g);
+    else gemm_larger(pool, g, workspace);
 }
 
 size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads)

@@ -46,10 +46,9 @@ GEMM_INLINE vf fold(vf x[VL])
     return x[0];
 }
 
-/* R rows of x by VL/R rows of w; sums of k products each.  R is a constant at every call. */
-GEMM_INLINE void dots_block(const thin *t, const int R, int64_t i0, int64_t j0)
+/* R rows of x by S rows of w; sums of k products each.  R and S are constants at every call, R * S <= VL. */
+GEMM_INLINE void dots_block(const thin *t, const int R, const int S, int64_t i0, int64_t j0)
 {
-    const int S = VL / R;
     const float *x = t->x + i0 * t->x_row, *w = t->w + j0 * t->w_row;
     int64_t x_row = t->x_row, w_row = t->w_row;
     vf acc[VL];
@@ -81,6 +80,10 @@ GEMM_INLINE void dots_block(const thin *t, const int R, int64_t i0, int64_t j0)
     }
     float sums[VL];
     vstore(sums, fold(acc));
+    if (!t->add && !t->bias && !t->relu && t->y_col == 1) {
+        for (int r = 0; r < R; r++) memcpy(t->y + (i0 + r) * t->y_row + j0, sums + r * S, (size_t)S * sizeof(float));
+        return;
+    }
     for (int r = 0; r < R; r++)
         for (int s = 0; s < S; s++) thin_finish(t, sums[r * S + s], i0 + r, j0 + s);
 }
@@ -100,24 +103,30 @@ static void dots_one(const thin *t, int64_t i, int64_t j)
     thin_finish(t, sums[0], i, j);
 }
 
-static __attribute__((noinline)) void dots_1(const thin *t, int64_t i, int64_t j) { dots_block(t, 1, i, j); }
-static __attribute__((noinline)) void dots_2(const thin *t, int64_t i, int64_t j) { dots_block(t, 2, i, j); }
-static __attribute__((noinline)) void dots_4(const thin *t, int64_t i, int64_t j) { dots_block(t, 4, i, j); }
+#define DOTS(name, R, S)                                                                                                                   \
+    static __attribute__((noinline)) void dots_##name(const thin *t, int64_t i, int64_t j) { dots_block(t, R, S, i, j); }
+DOTS(only_row, 1, VL)
+DOTS(only_two, 2, VL / 2)
+DOTS(1, 1, VL / 4)
+DOTS(2, 2, VL / 4)
+DOTS(3, 3, VL / 4)
+DOTS(4, 4, VL / 4)
 
 /* Columns [j0, j1) of y.  Four rows at a time where there are so many; the rows of w stay in L1 from one group of rows to the next. */
 static void dots(const thin *t, int64_t j0, int64_t j1)
 {
-    const int64_t group = t->rows >= 4 ? VL / 4 : t->rows >= 2 ? VL / 2 : VL;
     int64_t j = j0;
-    for (; j + group <= j1; j += group) {
+    if (t->rows == 1) {
+        for (; j + VL <= j1; j += VL) dots_only_row(t, 0, j);
+    } else if (t->rows == 2) {
+        for (; j + VL / 2 <= j1; j += VL / 2) dots_only_two(t, 0, j);
+    }
+    for (; j + VL / 4 <= j1; j += VL / 4) {
         int64_t i = 0;
         for (; i + 4 <= t->rows; i += 4) dots_4(t, i, j);
-        if (group == VL / 2)
-            for (; i + 2 <= t->rows; i += 2) dots_2(t, i, j);
-        if (group == VL)
-            for (; i < t->rows; i++) dots_1(t, i, j);
-        for (; i < t->rows; i++)
-            for (int64_t s = 0; s < group; s++) dots_one(t, i, j + s);
+        if (t->rows - i == 3) dots_3(t, i, j);
+        else if (t->rows - i == 2) dots_2(t, i, j);
+        else if (t->rows - i == 1) dots_1(t, i, j);
     }
     for (; j < j1; j++)
         for (int64_t i = 0; i < t->rows; i++) dots_one(t, i, j);

@@ -38,7 +38,7 @@ typedef struct tile {
     int64_t c_row;
     const float *bias; /* V*VL values (less in the last vector), or NULL */
     float *copy;       /* the copying tile writes the rows of B that it reads here, as a packed panel */
-    const float *next; /* the prefetching tile brings one line of each of k rows of B, next_row apart, into L2 meanwhile */
+    const float *next; /* the prefetching tiles meanwhile bring one line of each of the next rows of B, next_row apart, into L2 */
     int64_t next_row;
     int last;      /* lanes of the last vector that exist in C: 1..VL */
     int add, relu; /* C += instead of C =; clamp at zero */
@@ -46,7 +46,7 @@ typedef struct tile {
 
 typedef void tile_fn(const tile *t);
 
-enum { B_PLAIN, B_COPY, B_AHEAD, B_MODES };
+enum { B_PLAIN, B_COPY, B_AHEAD, B_AHEAD_HALF, B_MODES }; /* prefetching a line per step, or every other step */
 
 #define UNROLL _Pragma("GCC unroll 12")
 
@@ -67,47 +67,82 @@ static __attribute__((noinline)) void tile_edge(const tile *t, const float *sum,
 }
 #endif
 
-/* R, V and mode are constants at every call, so that all loops unroll and acc lives in registers.  Where masks are not free, B must be readable up
- * to a full last vector: the driver packs such a panel. */
+/* Where the tile stands in k. */
+typedef struct tile_at {
+    const float *a0, *a4, *a8; /* rows 0, 4 and 8 */
+    const float *b, *next;
+    float *copy;
+} tile_at;
+
+typedef struct tile_strides {
+    int64_t row1, row2, row3, a_col, b_row, next_row;
+} tile_strides;
+
+/* One step of k.  R, V and mode are constants at every call, so that all loops unroll and acc lives in registers. */
+GEMM_INLINE void tile_step(vf acc[TILE_MAX_ROWS][4], tile_at *x, const tile_strides *s, vmask last, const int R, const int V,
+                           const int mode)
+{
+    vf b[4];
+    UNROLL for (int v = 0; v < V; v++)
+    {
+        b[v] = GEMM_MASKS_ARE_FREE && v == V - 1 ? vload_first(x->b + v * VL, last) : vload(x->b + v * VL);
+        if (mode == B_COPY) vstore(x->copy + v * VL, b[v]);
+    }
+    UNROLL for (int i = 0; i < R; i++)
+    {
+        const float *q = i < 4 ? x->a0 : i < 8 ? x->a4 : x->a8;
+        const vf a = vset1(q[i % 4 == 0 ? 0 : i % 4 == 1 ? s->row1 : i % 4 == 2 ? s->row2 : s->row3]);
+        UNROLL for (int v = 0; v < V; v++) acc[i][v] = vfma(a, b[v], acc[i][v]);
+    }
+    x->b += s->b_row;
+    x->a0 += s->a_col;
+    if (R > 4) x->a4 += s->a_col;
+    if (R > 8) x->a8 += s->a_col;
+    if (mode == B_COPY) x->copy += V * VL;
+    if (mode == B_AHEAD) {
+        __builtin_prefetch(x->next, 0, 2);
+        x->next += s->next_row;
+    }
+}
+
+GEMM_INLINE void tile_steps(vf acc[TILE_MAX_ROWS][4], tile_at *at, const tile_strides *s, int64_t steps, vmask last, const int R,
+                            const int V, const int mode)
+{
+    tile_at x = *at;
+    if (mode == B_AHEAD_HALF) {
+        for (; steps > 1; steps -= 2) {
+            tile_step(acc, &x, s, last, R, V, B_AHEAD);
+            tile_step(acc, &x, s, last, R, V, B_PLAIN);
+        }
+    }
+    for (; steps > 0; steps--) tile_step(acc, &x, s, last, R, V, mode == B_AHEAD_HALF ? B_PLAIN : mode);
+    *at = x;
+}
+
+/* Where masks are not free, B must be readable up to a full last vector: the driver packs such a panel. */
 GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mode)
 {
     const vmask last = vfirst(t->last);
     vf acc[TILE_MAX_ROWS][4];
     UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vzero();
 
-    int64_t row1 = t->a_row, row2 = 2 * row1, row3 = 3 * row1, a_col = t->a_col, b_row = t->b_row, next_row = t->next_row;
-    const float *a0 = t->a, *a4 = a0, *a8 = a0, *b = t->b, *next = t->next;
-    if (R > 4) a4 = a0 + 4 * row1;
-    if (R > 8) a8 = a0 + 8 * row1;
-    float *copy = t->copy;
+    tile_strides s = { t->a_row, 2 * t->a_row, 3 * t->a_row, t->a_col, t->b_row, t->next_row };
+    tile_at at = { .a0 = t->a, .b = t->b, .next = t->next, .copy = t->copy };
+    if (R > 4) at.a4 = at.a0 + 4 * s.row1;
+    if (R > 8) at.a8 = at.a0 + 8 * s.row1;
     /* Keeps the compiler from turning the address sums into one running pointer per row, which would spill. */
-    __asm__("" : "+r"(row1), "+r"(row2), "+r"(row3), "+r"(a_col), "+r"(b_row));
+    __asm__("" : "+r"(s.row1), "+r"(s.row2), "+r"(s.row3), "+r"(s.a_col), "+r"(s.b_row));
 
-    if (t->k > 64) { /* C is wanted at the end: have it in L1 by then */
-        UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) __builtin_prefetch(t->c + i * t->c_row + v * VL, 1, 3);
-    }
-
-    for (int64_t p = t->k; p > 0; p--) {
-        vf x[4];
-        UNROLL for (int v = 0; v < V; v++)
-        {
-            x[v] = GEMM_MASKS_ARE_FREE && v == V - 1 ? vload_first(b + v * VL, last) : vload(b + v * VL);
-            if (mode == B_COPY) vstore(copy + v * VL, x[v]);
-        }
-        UNROLL for (int i = 0; i < R; i++)
-        {
-            const float *q = i < 4 ? a0 : i < 8 ? a4 : a8;
-            const vf s = vset1(q[i % 4 == 0 ? 0 : i % 4 == 1 ? row1 : i % 4 == 2 ? row2 : row3]);
-            UNROLL for (int v = 0; v < V; v++) acc[i][v] = vfma(s, x[v], acc[i][v]);
-        }
-        b += b_row;
-        a0 += a_col;
-        if (R > 4) a4 += a_col;
-        if (R > 8) a8 += a_col;
-        if (mode == B_COPY) copy += V * VL;
-        if (mode == B_AHEAD) {
-            __builtin_prefetch(next, 0, 2);
-            next += next_row;
+    if (t->k <= 64 || R < 3) {
+        tile_steps(acc, &at, &s, t->k, last, R, V, mode);
+    } else { /* C is wanted at the end.  It is fetched in three goes on the way there: all at once would hold up the loads of B. */
+        const float *c = t->c;
+        for (int64_t i = 2; i >= 0; i--, c += R / 3 * t->c_row) {
+            UNROLL for (int row = 0; row < R / 3 + R % 3; row++) UNROLL for (int v = 0; v < V; v++)
+            {
+                if (row < R / 3 || i == 0) __builtin_prefetch(c + row * t->c_row + v * VL, 1, 3);
+            }
+            tile_steps(acc, &at, &s, i > 0 ? t->k / 4 : t->k - t->k / 4 * 2, last, R, V, mode);
         }
     }
 
@@ -121,8 +156,8 @@ GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mod
 #endif
 #define C_LOAD(p, v) (GEMM_MASKS_ARE_FREE && (v) == V - 1 ? vload_first((p) + (v)*VL, last) : vload((p) + (v)*VL))
     float *c = t->c;
-    const int64_t c_row = t->c_row;
-    if (t->add) UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vadd(C_LOAD(c + i * c_row, v), acc[i][v]);
+    const int64_t ldc = t->c_row;
+    if (t->add) UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vadd(C_LOAD(c + i * ldc, v), acc[i][v]);
     if (t->bias) {
         UNROLL for (int v = 0; v < V; v++)
         {
@@ -132,7 +167,7 @@ GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mod
     }
     if (t->relu) UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vrelu(acc[i][v]);
 #undef C_LOAD
-    UNROLL for (int i = 0; i < R; i++, c += c_row)
+    UNROLL for (int i = 0; i < R; i++, c += ldc)
     {
         UNROLL for (int v = 0; v < V; v++)
         {
@@ -145,10 +180,11 @@ GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mod
 #define TILE(R, V)                                                                                                                         \
     static void tile_plain_##R##x##V(const tile *t) { tile_run(t, R, V, B_PLAIN); }                                                        \
     static void tile_copy_##R##x##V(const tile *t) { tile_run(t, R, V, B_COPY); }                                                          \
-    static void tile_ahead_##R##x##V(const tile *t) { tile_run(t, R, V, B_AHEAD); }
+    static void tile_ahead_##R##x##V(const tile *t) { tile_run(t, R, V, B_AHEAD); }                                                        \
+    static void tile_half_##R##x##V(const tile *t) { tile_run(t, R, V, B_AHEAD_HALF); }
 #define TILE_ENTRY(R, V)                                                                                                                   \
     {                                                                                                                                      \
-        tile_plain_##R##x##V, tile_copy_##R##x##V, tile_ahead_##R##x##V                                                                    \
+        tile_plain_##R##x##V, tile_copy_##R##x##V, tile_ahead_##R##x##V, tile_half_##R##x##V                                               \
     }
 
 /* clang-format off */

@@ -165,11 +165,11 @@ CJ_INLINE vf cj_log1p_unit(vf z)
 
 /* ---- from exp and log ---------------------------------------------------------------------------------------------------------------- */
 
-/* z = exp(-|x|): 1/(1+z) for x >= 0, z/(1+z) below; relative accuracy on both sides. */
+/* 1 / (1 + exp(-x)); 0 below -88.7, where exp(-x) overflows, as in PyTorch. */
 CJ_INLINE vf vf_sigmoid(vf x)
 {
-    vf one = vf_set1(1.0f), z = vf_exp_negabs(x);
-    return vf_sel(vf_lt(x, vf_zero()), z, one) / (one + z);
+    vf one = vf_set1(1.0f), c = vf_min(vf_set1(104.0f), vf_max(vf_set1(-89.0f), x));
+    return one / (one + cj_exp_clamped(vf_fma, -c));
 }
 
 /* tanh |x| = -t / (2 + t), t = expm1(-2|x|) */
@@ -336,15 +336,19 @@ CJ_INLINE vf cj_table32(const float (*table)[32], vf x, float scale)
     return y;
 }
 
-/* max(x, 0) - a Phi(-a), a = |x|: no cancellation and no inf * 0. */
-CJ_INLINE vf vf_gelu(vf x) { return vf_max(vf_zero(), x) - cj_table32(cj_gelu_table, x, CJ_GELU_TABLE_S); }
+/* Replaces y by classes of x, four bits each, from the lowest: quiet NaN, signalling NaN, zero, one, -inf, inf, negative, positive.
+ * 0: y, 1: x, 2: NaN, 3: -NaN, 8: 0. */
+CJ_INLINE vf cj_by_class(vf y, vf x, int classes) { return _mm512_fixupimm_ps(y, x, _mm512_set1_epi32(classes), 0); }
 
-/* Phi(x) + x phi(x) = [x > 0] - sign(x) (Phi(-a) - a phi(a)) */
+/* max(x, 0) - a Phi(-a), a = |x|: no cancellation; -inf gives NaN, as x Phi(x) does. */
+CJ_INLINE vf vf_gelu(vf x) { return cj_by_class(x, x, 0x18131122) - cj_table32(cj_gelu_table, x, CJ_GELU_TABLE_S); }
+
+/* Phi(x) + x phi(x) = [x > 0] - sign(x) (Phi(-a) - a phi(a)); NaN at the infinities, as that gives. */
 CJ_INLINE vf vf_gelu_slope(vf x)
 {
     vf v = cj_table32(cj_slope_table, x, CJ_SLOPE_TABLE_S);
     v = _mm512_mask_sub_ps(v, vf_le(vf_zero(), x), vf_set1(1.0f), v);
-    return vf_sel(vf_isnan(x), x, v);
+    return cj_by_class(v, x, 0x00330022);
 }
 
 #else
@@ -360,19 +364,19 @@ CJ_INLINE vf cj_phi_tail(vf a, vf *gauss)
     return *gauss * (t * cj_poly(vf_fma, t, cj_phi_c, 9));
 }
 
-/* max(x, 0) - a Phi(-a), a = |x|: no cancellation and no inf * 0. */
+/* max(x, 0) - a Phi(-a), a = |x|: no cancellation; -inf gives NaN, as x Phi(x) does. */
 CJ_INLINE vf vf_gelu(vf x)
 {
-    vf gauss, a = vf_min(vf_set1(14.4f), vf_abs(x));
-    return vf_fnma(a, cj_phi_tail(a, &gauss), vf_max(vf_zero(), x));
+    vf gauss, a = vf_min(vf_set1(14.4f), vf_abs(x)), zero = vf_zero();
+    return vf_fnma(a, cj_phi_tail(a, &gauss), vf_max(zero, x)) + vf_min(zero, x) * zero;
 }
 
-/* Phi(x) + x phi(x) = [x > 0] - sign(x) (Phi(-a) - a phi(a)) */
+/* Phi(x) + x phi(x) = [x > 0] - sign(x) (Phi(-a) - a phi(a)); NaN at the infinities, as that gives. */
 CJ_INLINE vf vf_gelu_slope(vf x)
 {
     vf gauss, a = vf_min(vf_set1(14.4f), vf_abs(x)), tail = cj_phi_tail(a, &gauss);
     vf v = vf_fnma(a * gauss, vf_set1(0.398942280f), tail);
-    return vf_sel(vf_lt(x, vf_zero()), v, vf_set1(1.0f) - v);
+    return vf_sel(vf_lt(x, vf_zero()), v, vf_set1(1.0f) - v) + (x - x);
 }
 
 #endif
@@ -384,10 +388,10 @@ CJ_INLINE vf vf_gelu_slope(vf x)
 CJ_INLINE vf vf_gelu_tanh(vf x)
 {
     vf u = x * vf_fma(x * x, vf_set1(CJ_GELU_KC), vf_set1(CJ_GELU_K));
-    return vf_max(vf_set1(-20.0f), x) * vf_sigmoid(u);
+    return x * vf_sigmoid(u);
 }
 
-/* s + x s (1-s) u'(x) */
+/* s + x s (1-s) u'(x); NaN at the infinities, as that gives */
 CJ_INLINE vf vf_gelu_tanh_slope(vf x)
 {
     vf c = vf_min(vf_set1(20.0f), vf_max(vf_set1(-20.0f), x)), c2 = c * c;
@@ -395,17 +399,17 @@ CJ_INLINE vf vf_gelu_tanh_slope(vf x)
     vf du = c * vf_fma(c2, vf_set1(3 * CJ_GELU_KC), vf_set1(CJ_GELU_K));
     vf one = vf_set1(1.0f), z = vf_exp_negabs(u), w = one / (one + z); /* s(1-s) = z w^2 */
     vf s = vf_sel(vf_lt(u, vf_zero()), z, one) * w;
-    return vf_fma(du, z * w * w, s);
+    return vf_fma(du, z * w * w, s) + (x - x);
 }
 
-/* SiLU: x sigmoid(x); slope s (1 + x (1-s)) */
-CJ_INLINE vf vf_silu(vf x) { return vf_max(vf_set1(-110.0f), x) * vf_sigmoid(x); }
+/* SiLU: x sigmoid(x); slope s (1 + x (1-s)), NaN at the infinities, as that gives */
+CJ_INLINE vf vf_silu(vf x) { return x * vf_sigmoid(x); }
 CJ_INLINE vf vf_silu_slope(vf x)
 {
     vf c = vf_min(vf_set1(110.0f), vf_max(vf_set1(-110.0f), x));
     vf one = vf_set1(1.0f), z = vf_exp_negabs(c), w = one / (one + z);
     vf s = vf_sel(vf_lt(c, vf_zero()), z, one) * w;
-    return vf_fma(c, z * w * w, s);
+    return vf_fma(c, z * w * w, s) + (x - x);
 }
 
 #endif

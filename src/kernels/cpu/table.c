@@ -9,6 +9,9 @@ cj_gemm_workspace_fn CJ_K(cj__gemm_workspace_f32), CJ_K(cj__gemm_workspace_f64),
     CJ_K(cj__gemm_workspace_f16);
 cj_conv_fn CJ_K(cj__conv);
 cj_conv_workspace_fn CJ_K(cj__conv_workspace);
+cj_window_max_fn CJ_K(cj__window_max);
+cj_window_sum_fn CJ_K(cj__window_sum);
+cj_window_spread_fn CJ_K(cj__window_spread);
 cj_reduce_fn CJ_K(cj__reduce);
 cj_copy_fn CJ_K(cj__copy);
 cj_fill_fn CJ_K(cj__fill);
@@ -54,6 +57,9 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
                         [CJ_F16] = CJ_K(cj__gemm_workspace_f16) },
     .conv = CJ_K(cj__conv),
     .conv_workspace = CJ_K(cj__conv_workspace),
+    .window_max = CJ_K(cj__window_max),
+    .window_sum = CJ_K(cj__window_sum),
+    .window_spread = CJ_K(cj__window_spread),
     .reduce = CJ_K(cj__reduce),
     .copy = CJ_K(cj__copy),
     .fill = CJ_K(cj__fill),

@@ -40,22 +40,16 @@ template <class T> __device__ __forceinline__ T power_scalar(T a, T s) /* the ex
     if (s == -2) return 1 / (a * a);
     return pow(a, s);
 }
-/* max(x, 0) - a Phi(-a), a = |x|, and its slope; a is cut where the tail is 0 so that inf * 0 does not occur. */
-template <class T> __device__ __forceinline__ T gelu(T x)
-{
-    const T a = fmin(fabs(x), T(40));
-    return (x < 0 ? T(0) : x) - a * T(0.5) * erfc(a * T(0.70710678118654752440));
-}
+/* x Phi(x) and its slope: NaN where inf * 0 occurs, as in PyTorch. */
+template <class T> __device__ __forceinline__ T gelu(T x) { return x * T(0.5) * erfc(-x * T(0.70710678118654752440)); }
 template <class T> __device__ __forceinline__ T gelu_slope(T x)
 {
-    const T a = fmin(fabs(x), T(40)),
-            v = T(0.5) * erfc(a * T(0.70710678118654752440)) - a * exp(T(-0.5) * a * a) * T(0.39894228040143267794);
-    return x != x ? x : x < 0 ? v : 1 - v;
+    return T(0.5) * erfc(-x * T(0.70710678118654752440)) + x * exp(T(-0.5) * x * x) * T(0.39894228040143267794);
 }
 /* x sigmoid(u), u = 2 sqrt(2/pi) (x + 0.044715 x^3) */
 template <class T> __device__ __forceinline__ T gelu_tanh(T x)
 {
-    return maximum(x, T(-40)) * sigmoid(T(1.5957691216057307) * x * (1 + T(0.044715) * x * x));
+    return x * sigmoid(T(1.5957691216057307) * x * (1 + T(0.044715) * x * x));
 }
 template <class T> __device__ __forceinline__ T gelu_tanh_slope(T x)
 {
@@ -64,13 +58,13 @@ template <class T> __device__ __forceinline__ T gelu_tanh_slope(T x)
                 : x < -40 ? T(-40)
                           : x,
             u = k * c * (1 + T(0.044715) * c * c), s = sigmoid(u), r = sigmoid(-u);
-    return s + c * s * r * k * (1 + 3 * T(0.044715) * c * c);
+    return s + c * s * r * k * (1 + 3 * T(0.044715) * c * c) + (x - x);
 }
-template <class T> __device__ __forceinline__ T silu(T x) { return maximum(x, T(-800)) * sigmoid(x); }
+template <class T> __device__ __forceinline__ T silu(T x) { return x * sigmoid(x); }
 template <class T> __device__ __forceinline__ T silu_slope(T x)
 {
-    const T c = x > 800 ? T(800) : x < -800 ? T(-800) : x, s = sigmoid(c);
-    return s + c * s * sigmoid(-c);
+    const T s = sigmoid(x);
+    return s + x * s * sigmoid(-x);
 }
 
 /* float and double */
@@ -80,7 +74,7 @@ template <class T> __device__ __forceinline__ T ew_value(int code, T a, T b, T c
     case CJ_EW_COPY: return a;
     case CJ_EW_NEG: return -a;
     case CJ_EW_ABS: return fabs(a);
-    case CJ_EW_SIGN: return a != a ? a : T((a > 0) - (a < 0));
+    case CJ_EW_SIGN: return T((a > 0) - (a < 0));
     case CJ_EW_EXP: return exp(a);
     case CJ_EW_EXPM1: return expm1(a);
     case CJ_EW_LOG: return log(a);

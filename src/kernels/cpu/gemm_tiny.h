@@ -1,0 +1,282 @@
+/* Products of at most 16 x 16 elements and k <= 32, for instruction sets with masks: no setup, no table, one function per layout.
+ *
+ * At this size the loads set the pace.  A broadcast from memory serves a single vector of C, so where rows of A are contiguous four of its elements
+ * are fetched at once, repeated in every 128-bit lane, and spread by permutations, which run beside the loads:
+ *
+ *   pairs    up to 8 columns: two rows of C share a vector
+ *   quads    up to 16 columns: a row of C per vector, half of the broadcasts from memory and half from permutations
+ *   upright  A transposed and up to 4 columns: vectors run along the rows of C, which are turned at the end
+ *   dots     one column: vectors run along k
+ *   rows     any other strides
+ */
+#ifndef CJ_KERNELS_CPU_GEMM_TINY_H
+#define CJ_KERNELS_CPU_GEMM_TINY_H
+
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/gemm_tile.h"
+
+enum { TINY_ROWS = 16, TINY_K = 32 };
+
+#if GEMM_MASKS_ARE_FREE
+
+/* Four floats in each 128-bit lane, and element e of the four everywhere. */
+GEMM_INLINE vf load_quad(const float *p) { return _mm512_broadcast_f32x4(_mm_loadu_ps(p)); }
+#define SPREAD(x, e) _mm512_permute_ps(x, (e)*0x55)
+
+GEMM_INLINE int tiny_is_plain(const cj_gemm *g) { return !g->accumulate && !g->bias && g->act == CJ_GEMM_LINEAR; }
+
+/* C += , bias and activation for a row of C in a vector. */
+GEMM_INLINE vf tiny_finish(const cj_gemm *g, vf y, const float *c, vmask columns)
+{
+    if (g->accumulate) y = vadd(vload_first(c, columns), y);
+    if (g->bias) y = vadd(y, vload_first(g->bias, columns));
+    return g->act == CJ_GEMM_RELU ? vrelu(y) : y;
+}
+
+GEMM_INLINE void tiny_store(const cj_gemm *g, vf y, float *c, vmask columns, int plain)
+{
+    if (!plain) y = tiny_finish(g, y, c, columns);
+    vstore_first(c, y, columns);
+}
+
+/* R rows, any strides of A. */
+GEMM_INLINE void tiny_rows(const cj_gemm *g, const float *b, int64_t b_row, vmask columns, int64_t i, const int R)
+{
+    const float *a = (const float *)g->a + i * g->a_row;
+    const int64_t a_row = g->a_row, a_col = g->a_col;
+    vf acc[8];
+    UNROLL for (int r = 0; r < R; r++) acc[r] = vzero();
+    for (int64_t p = g->k; p > 0; p--, a += a_col, b += b_row) {
+        const vf x = vload_first(b, columns);
+        UNROLL for (int r = 0; r < R; r++) acc[r] = vfma(vset1(a[r * a_row]), x, acc[r]);
+    }
+    const int plain = tiny_is_plain(g);
+    float *c = (float *)g->c + i * g->c_row;
+    UNROLL for (int r = 0; r < R; r++, c += g->c_row) tiny_store(g, acc[r], c, columns, plain);
+}
+
+/* R rows of a plain A. */
+GEMM_INLINE void tiny_quads(const cj_gemm *g, const float *b, int64_t b_row, vmask columns, int64_t i, const int R)
+{
+    const float *a = (const float *)g->a + i * g->a_row;
+    const int64_t a_row = g->a_row;
+    vf acc[8];
+    UNROLL for (int r = 0; r < R; r++) acc[r] = vzero();
+    int64_t p = g->k;
+    for (; p >= 4; p -= 4, a += 4, b += 4 * b_row) {
+        const vf x0 = vload_first(b, columns), x1 = vload_first(b + b_row, columns), x2 = vload_first(b + 2 * b_row, columns),
+                 x3 = vload_first(b + 3 * b_row, columns);
+        UNROLL for (int r = 0; r < R; r++)
+        {
+            const float *q = a + r * a_row;
+            const vf four = load_quad(q);
+            acc[r] = vfma(vset1(q[0]), x0, acc[r]);
+            acc[r] = vfma(vset1(q[1]), x1, acc[r]);
+            acc[r] = vfma(SPREAD(four, 2), x2, acc[r]);
+            acc[r] = vfma(SPREAD(four, 3), x3, acc[r]);
+        }
+    }
+    for (; p > 0; p--, a++, b += b_row) {
+        const vf x = vload_first(b, columns);
+        UNROLL for (int r = 0; r < R; r++) acc[r] = vfma(vset1(a[r * a_row]), x, acc[r]);
+    }
+    const int plain = tiny_is_plain(g);
+    float *c = (float *)g->c + i * g->c_row;
+    UNROLL for (int r = 0; r < R; r++, c += g->c_row) tiny_store(g, acc[r], c, columns, plain);
+}
+
+/* Row i in the lower half of a vector, row i + 1 in the upper. */
+GEMM_INLINE vf both(__m256 low, __m256 high) { return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1); }
+GEMM_INLINE vf twice(const float *b, __mmask8 columns)
+{
+    const __m256 x = _mm256_maskz_loadu_ps(columns, b);
+    return both(x, x);
+}
+
+/* 2R rows of a plain A and at most 8 columns. */
+GEMM_INLINE void tiny_pairs(const cj_gemm *g, const float *b, int64_t b_row, __mmask8 columns, int64_t i, const int R)
+{
+    const float *a = (const float *)g->a + i * g->a_row;
+    const int64_t a_row = g->a_row;
+    vf acc[4];
+    UNROLL for (int r = 0; r < R; r++) acc[r] = vzero();
+    int64_t p = g->k;
+    for (; p >= 4; p -= 4, a += 4, b += 4 * b_row) {
+        const vf x0 = twice(b, columns), x1 = twice(b + b_row, columns), x2 = twice(b + 2 * b_row, columns),
+                 x3 = twice(b + 3 * b_row, columns);
+        UNROLL for (int r = 0; r < R; r++)
+        {
+            const float *q = a + 2 * r * a_row;
+            const vf four = _mm512_mask_broadcast_f32x4(load_quad(q), 0xff00, _mm_loadu_ps(q + a_row));
+            acc[r] = vfma(SPREAD(four, 0), x0, acc[r]);
+            acc[r] = vfma(SPREAD(four, 1), x1, acc[r]);
+            acc[r] = vfma(SPREAD(four, 2), x2, acc[r]);
+            acc[r] = vfma(SPREAD(four, 3), x3, acc[r]);
+        }
+    }
+    for (; p > 0; p--, a++, b += b_row) {
+        const vf x = twice(b, columns);
+        UNROLL for (int r = 0; r < R; r++)
+        {
+            const float *q = a + 2 * r * a_row;
+            acc[r] = vfma(both(_mm256_set1_ps(q[0]), _mm256_set1_ps(q[a_row])), x, acc[r]);
+        }
+    }
+    const int plain = tiny_is_plain(g);
+    float *c = (float *)g->c + i * g->c_row;
+    if (plain && g->n == 8 && g->c_row == 8) {
+        UNROLL for (int r = 0; r < R; r++) vstore(c + r * VL, acc[r]);
+        return;
+    }
+    UNROLL for (int r = 0; r < R; r++, c += 2 * g->c_row)
+    {
+        tiny_store(g, acc[r], c, columns, plain);
+        tiny_store(g, _mm512_castps256_ps512(_mm512_extractf32x8_ps(acc[r], 1)), c + g->c_row, columns, plain);
+    }
+}
+
+/* A transposed, n <= 4: lane i of acc[j] is C[i,j]. */
+static __attribute__((noinline)) void tiny_upright(const cj_gemm *g)
+{
+    const float *a = g->a, *b = g->b;
+    const int64_t a_col = g->a_col, b_row = g->b_row;
+    const vmask rows = vfirst((int)g->m);
+    /* columns beyond n repeat the last one */
+    const int64_t j1 = g->n > 1 ? g->b_col : 0, j2 = g->n > 2 ? 2 * g->b_col : j1, j3 = g->n > 3 ? 3 * g->b_col : j2;
+    vf y0 = vzero(), y1 = y0, y2 = y0, y3 = y0;
+    for (int64_t p = g->k; p > 0; p--, a += a_col, b += b_row) {
+        const vf x = vload_first(a, rows);
+        y0 = vfma(vset1(b[0]), x, y0);
+        y1 = vfma(vset1(b[j1]), x, y1);
+        if (g->n <= 2) continue;
+        y2 = vfma(vset1(b[j2]), x, y2);
+        y3 = vfma(vset1(b[j3]), x, y3);
+    }
+    float *c = g->c;
+    const int plain = tiny_is_plain(g);
+    if (plain && g->n == 2 && g->c_row == 2) {
+        const vf low = vzip_low(y0, y1), high = vzip_high(y0, y1);
+        vstore_first(c, low, g->m >= 8 ? 0xffff : vfirst((int)(2 * g->m)));
+        if (g->m > 8) vstore_first(c + VL, high, vfirst((int)(2 * (g->m - 8))));
+        return;
+    }
+    float turned[4 * VL] __attribute__((aligned(64)));
+    const vf even[2] = { vzip_low(y0, y2), vzip_high(y0, y2) }, odd[2] = { vzip_low(y1, y3), vzip_high(y1, y3) };
+    UNROLL for (int half = 0; half < 2; half++)
+    {
+        vstore(turned + half * 32, vzip_low(even[half], odd[half]));
+        vstore(turned + half * 32 + 16, vzip_high(even[half], odd[half]));
+    }
+    const vmask columns = vfirst((int)g->n);
+    for (int64_t i = 0; i < g->m; i++, c += g->c_row) tiny_store(g, vload_first(turned + 4 * i, columns), c, columns, plain);
+}
+
+/* One column, A and B contiguous along k: four rows at a time. */
+static __attribute__((noinline)) void tiny_dots(const cj_gemm *g)
+{
+    const float *b = g->b;
+    const int64_t k0 = g->k < VL ? g->k : VL, k1 = g->k - k0;
+    const vmask first = vfirst((int)k0), second = k1 > 0 ? vfirst((int)k1) : 0;
+    const vf b0 = vload_first(b, first), b1 = vload_first(b + VL, second);
+    const int plain = tiny_is_plain(g) && g->c_row == 1;
+    for (int64_t i = 0; i < g->m; i += 4) {
+        const int64_t rows = g->m - i < 4 ? g->m - i : 4;
+        vf x[4];
+        UNROLL for (int r = 0; r < 4; r++)
+        {
+            const float *a = (const float *)g->a + (i + (r < rows ? r : 0)) * g->a_row;
+            x[r] = vfma(vload_first(a, first), b0, vzero());
+            if (k1 > 0) x[r] = vfma(vload_first(a + VL, second), b1, x[r]);
+        }
+        /* lane l of each 128 bits: a quarter of the sum of row l */
+        const vf x01 = vadd(_mm512_unpacklo_ps(x[0], x[1]), _mm512_unpackhi_ps(x[0], x[1]));
+        const vf x23 = vadd(_mm512_unpacklo_ps(x[2], x[3]), _mm512_unpackhi_ps(x[2], x[3]));
+        const vf four = vadd(_mm512_shuffle_ps(x01, x23, 0x44), _mm512_shuffle_ps(x01, x23, 0xee));
+        const __m256 two = _mm256_add_ps(_mm512_castps512_ps256(four), _mm512_extractf32x8_ps(four, 1));
+        const __m128 sum = _mm_add_ps(_mm256_castps256_ps128(two), _mm256_extractf128_ps(two, 1));
+        float *c = (float *)g->c + i * g->c_row;
+        if (plain) {
+            _mm_mask_storeu_ps(c, (__mmask8)vfirst((int)rows), sum);
+            continue;
+        }
+        float y[4];
+        _mm_storeu_ps(y, sum);
+        for (int64_t r = 0; r < rows; r++) tiny_store(g, vset1(y[r]), c + r * g->c_row, 1, 0);
+    }
+}
+
+/* The layouts are functions of their own, entered by jumps: what one of them saves on the stack, the others need not. */
+#define TINY_LAYOUT static __attribute__((noinline)) void
+
+TINY_LAYOUT tiny_all_rows(const cj_gemm *g, const float *b, int64_t b_row)
+{
+    const vmask columns = vfirst((int)g->n);
+    int64_t i = 0;
+    for (; i + 8 <= g->m; i += 8) tiny_rows(g, b, b_row, columns, i, 8);
+    if (i + 4 <= g->m) tiny_rows(g, b, b_row, columns, i, 4), i += 4;
+    for (; i < g->m; i++) tiny_rows(g, b, b_row, columns, i, 1);
+}
+
+TINY_LAYOUT tiny_all_quads(const cj_gemm *g, const float *b, int64_t b_row)
+{
+    const vmask columns = vfirst((int)g->n);
+    int64_t i = 0;
+    for (; i + 8 <= g->m; i += 8) tiny_quads(g, b, b_row, columns, i, 8);
+    if (i + 4 <= g->m) tiny_quads(g, b, b_row, columns, i, 4), i += 4;
+    for (; i < g->m; i++) tiny_quads(g, b, b_row, columns, i, 1);
+}
+
+TINY_LAYOUT tiny_all_pairs(const cj_gemm *g, const float *b, int64_t b_row)
+{
+    const vmask columns = vfirst((int)g->n);
+    int64_t i = 0;
+    for (; i + 8 <= g->m; i += 8) tiny_pairs(g, b, b_row, (__mmask8)columns, i, 4);
+    if (i + 4 <= g->m) tiny_pairs(g, b, b_row, (__mmask8)columns, i, 2), i += 4;
+    if (i + 2 <= g->m) tiny_pairs(g, b, b_row, (__mmask8)columns, i, 1), i += 2;
+    for (; i < g->m; i++) tiny_quads(g, b, b_row, columns, i, 1);
+}
+
+GEMM_INLINE void tiny_by_rows(const cj_gemm *g, const float *b, int64_t b_row)
+{
+    if (g->a_col != 1) tiny_all_rows(g, b, b_row);
+    else if (g->n > 8) tiny_all_quads(g, b, b_row);
+    else tiny_all_pairs(g, b, b_row);
+}
+
+/* B transposed, or stranger. */
+TINY_LAYOUT tiny_turned(const cj_gemm *g)
+{
+    float turned[VL * TINY_K];
+    const float *b = g->b;
+    for (int64_t p = 0; p < g->k; p++)
+        for (int64_t j = 0; j < g->n; j++) turned[p * VL + j] = b[p * g->b_row + j * g->b_col];
+    tiny_by_rows(g, turned, VL);
+}
+
+GEMM_INLINE int is_tiny(const cj_gemm *g) { return g->n <= VL && g->m <= TINY_ROWS && g->k <= TINY_K && g->batch == 1; }
+
+GEMM_INLINE void tiny_layout(const cj_gemm *g)
+{
+    if (g->n == 1 && g->a_col == 1 && g->b_row == 1 && g->k > 0) tiny_dots(g);
+    else if (g->a_row == 1 && g->a_col != 1 && g->n <= 4 && g->m > 4) tiny_upright(g);
+    else if (g->b_col != 1 && g->n > 1) tiny_turned(g);
+    else tiny_by_rows(g, g->b, g->b_row);
+}
+
+TINY_LAYOUT tiny_with_tail(const cj_gemm *g)
+{
+    tiny_layout(g);
+    g->tail(g->tail_arg, 0, 0, g->m, 0, g->n);
+}
+
+GEMM_INLINE void gemm_tiny(const cj_gemm *g)
+{
+    if (g->tail) tiny_with_tail(g);
+    else tiny_layout(g);
+}
+#else
+GEMM_INLINE int is_tiny(const cj_gemm *g) { return (void)g, 0; }
+GEMM_INLINE void gemm_tiny(const cj_gemm *g) { (void)g; }
+#endif
+
+#endif
