@@ -61,11 +61,10 @@ static void d_log_sigmoid(cj_vjp_args *v) { v->gin[0] = cj_mul(v->g[0], cj_sigmo
 
 /* Steps.  Both are written with sign, so that their derivative is 0 and not missing. */
 
-/* 0 below 0, P(0) at 0, 1 above */
+/* 0 below 0 and for NaN, P(0) at 0, 1 above */
 CJ_COMPOSE(heaviside)
 {
-    cj_tensor *s = cj_sign(X);
-    return cj_where(cj_eq_scalar(s, 0), cj__const_like(X, P(0)), cj_mul_scalar(cj_add_scalar(s, 1), 0.5));
+    return cj_where(cj_eq_scalar(X, 0), cj__const_like(X, P(0)), cj_floor(cj_mul_scalar(cj_add_scalar(cj_sign(X), 1), 0.5)));
 }
 /* s + (1 - s²): +1 also at 0 */
 CJ_COMPOSE(hard_sign)

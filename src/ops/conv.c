@@ -294,6 +294,15 @@ cj_tensor *cj_conv(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_co
     return with_bias(apply(CONV, x, weight, a, NULL), bias, "conv");
 }
 
+cj_tensor *cj__conv_weight(cj_tensor *x, cj_tensor *g, cj_shape kernel, const cj_conv_opts *opts)
+{
+    cj_tensor like = { .ndim = (uint8_t)(kernel.ndim + 2) }; /* a weight of that size, for its shape */
+    memcpy(like.shape + 2, kernel.dim, (size_t)kernel.ndim * sizeof(int64_t));
+    conv_attrs a;
+    if (!attrs_of(x->ctx, x, &like, opts, &a)) return x->ctx->poison;
+    return apply(WEIGHT, x, g, a, &like);
+}
+
 cj_tensor *cj_conv_transpose(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_conv_transpose_opts *opts)
 {
     static const char op[] = "conv_transpose";

@@ -36,6 +36,10 @@ cj_tensor *cj__const(const cj_tensor *t, double value);
 /* For derivatives: zeros like the input x, whose data may be gone, where its gradient g lives. */
 cj_tensor *cj__zeros_for(const cj_tensor *x, const cj_tensor *g);
 
+/* The derivatives of convolution and of window sums that no other public operator is: for samples. */
+cj_tensor *cj__conv_weight(cj_tensor *x, cj_tensor *g, cj_shape kernel, const cj_conv_opts *opts);
+cj_tensor *cj__window_spread(cj_tensor *g, cj_shape size, const cj_pool_opts *opts);
+
 /* as_strided over a contiguous x, and its transpose: zeros of `shape` with g added at the view's places. */
 cj_tensor *cj__as_strided(cj_tensor *x, const cj_strided_attrs *a);
 cj_tensor *cj__as_strided_scatter(cj_tensor *g, const cj_strided_attrs *a);

@@ -189,6 +189,14 @@ static bool ready(const char *op, cj_tensor *x, const cj_pool_opts *opts, window
     return attrs_of(c, op, x, opts ? opts : &(cj_pool_opts){ 0 }, a);
 }
 
+cj_tensor *cj__window_spread(cj_tensor *g, cj_shape size, const cj_pool_opts *opts)
+{
+    cj_tensor like = *g; /* a tensor of the result's size, for its shape */
+    memcpy(like.shape + g->ndim - size.ndim, size.dim, (size_t)size.ndim * sizeof(int64_t));
+    window_attrs a;
+    return attrs_of(g->ctx, "window_spread", &like, opts, &a) ? apply(SPREAD, g, &a) : g->ctx->poison;
+}
+
 /* ---- what users call --------------------------------------------------------------------------------------------------------------------------------- */
 
 cj_pooled cj_max_pool(cj_tensor *x, const cj_pool_opts *opts)

@@ -69,6 +69,7 @@ void cj__samples_index(cj_sample_list *l, const char *name);
 void cj__samples_product(cj_sample_list *l, const char *name);
 void cj__samples_norm(cj_sample_list *l, const char *name);
 void cj__samples_loss(cj_sample_list *l, const char *name);
+void cj__samples_window(cj_sample_list *l, const char *name);
 void cj__samples_comm(cj_sample_list *l, const char *name);
 void cj__samples_write(cj_sample_list *l, const char *name);
 
