@@ -138,7 +138,7 @@ static void mlp(void **state)
         for (int a = 0; a < 4; a++)
             for (int drop = 0; drop < 2; drop++) {
                 cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 3 });
-                char layers_text[16], act_text[32];
+                char layers_text[24], act_text[32];
                 snprintf(layers_text, sizeof layers_text, "layers=%d", layers);
                 snprintf(act_text, sizeof act_text, "activation=%s", names[a]);
                 cj_module *m =

@@ -52,11 +52,8 @@ CJ_INLINE vf op_bce_logits(vf a, vf b) { return (vf_max(vf_zero(), a) - a * b) +
 /* Rare functions, one value at a time. */
 CJ_INLINE vf each(float (*f)(float, float), vf a, vf b)
 {
-    float x[CJ_VL], y[CJ_VL];
-    vf_store(x, a);
-    vf_store(y, b);
-    for (int i = 0; i < CJ_VL; i++) x[i] = f(x[i], y[i]);
-    return vf_load(x);
+    for (int i = 0; i < CJ_VL; i++) a[i] = f(a[i], b[i]);
+    return a;
 }
 /* The sign of the divisor. */
 static float remainder_f32(float a, float b)

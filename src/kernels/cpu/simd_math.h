@@ -28,13 +28,10 @@ CJ_INLINE vf cj_poly(cj_fma_fn fma, vf x, const float *c, int n)
 /* Applies a scalar function to the lanes of m; rare arguments only. */
 CJ_INLINE vf cj_patch(vm m, vf y, vf x, float (*f)(float))
 {
-    float xs[CJ_VL], ys[CJ_VL];
     uint32_t bits = vm_bits(m);
-    vf_store(xs, x);
-    vf_store(ys, y);
     for (int i = 0; i < CJ_VL; i++)
-        if (bits >> i & 1) ys[i] = f(xs[i]);
-    return vf_load(ys);
+        if (bits >> i & 1) y[i] = f(x[i]);
+    return y;
 }
 
 /* ---- exp: x = n ln2 + r, |r| <= ln2/2; e^x = 2^n (1 + r + r^2 q(r)) --------------------------------------------------------------------- */
