@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/core.h"
@@ -154,13 +155,24 @@ void cj_leave(cj_ctx *c)
 
 /* ---- creation ------------------------------------------------------------------------------------------------------------------------ */
 
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* Large blocks ask for huge pages: fewer faults at the first touch, fewer misses in the table of pages ever after. */
 static void *system_alloc(void *user, void *p, size_t old_size, size_t new_size)
 {
     (void)user;
     (void)old_size;
-    if (new_size) return aligned_alloc(64, (new_size + 63) & ~(size_t)63);
-    free(p);
-    return NULL;
+    if (!new_size) {
+        free(p);
+        return NULL;
+    }
+    if (new_size < 2 * HUGE_PAGE) return aligned_alloc(64, (new_size + 63) & ~(size_t)63);
+    void *block = NULL;
+    if (posix_memalign(&block, HUGE_PAGE, new_size) != 0) return NULL;
+#ifdef MADV_HUGEPAGE
+    (void)madvise(block, new_size, MADV_HUGEPAGE); /* a wish: without it everything works */
+#endif
+    return block;
 }
 
 static int choose_threads(int asked)
