@@ -214,8 +214,7 @@ static cj_tensor *apply(int row, cj_tensor *a, cj_tensor *b, conv_attrs attrs, c
 
 /* ---- what users call ------------------------------------------------------------------------------------------------------------------------------ */
 
-/* One value for all axes, or one per axis. */
-static bool per_axis(cj_ctx *c, const char *op, const char *what, int64_t nd, int64_t all, cj_shape each, int64_t least, int64_t *out)
+bool cj__per_axis(cj_ctx *c, const char *op, const char *what, int64_t nd, int64_t all, cj_shape each, int64_t least, int64_t *out)
 {
     if (each.ndim && each.ndim != nd) return cj__error(c, CJ_EVALUE, "%s: %d values of %s for %d axes", op, each.ndim, what, (int)nd);
     for (int64_t d = 0; d < nd; d++) {
@@ -242,9 +241,9 @@ static bool attrs_of(cj_ctx *c, const cj_tensor *x, const cj_tensor *w, const cj
     *a = (conv_attrs){ .groups = o->groups ? o->groups : 1, .stride = { 1, 1, 1 }, .dilation = { 1, 1, 1 } };
     if (!axes_of(c, "conv", x, w, &a->nd)) return false;
     if (a->groups < 1) return cj__error(c, CJ_EVALUE, "conv: %lld groups", (long long)a->groups);
-    if (!per_axis(c, "conv", "stride", a->nd, o->stride ? o->stride : 1, o->strides, 1, a->stride) ||
-        !per_axis(c, "conv", "padding", a->nd, o->padding, o->paddings, 0, a->low) ||
-        !per_axis(c, "conv", "dilation", a->nd, o->dilation ? o->dilation : 1, o->dilations, 1, a->dilation))
+    if (!cj__per_axis(c, "conv", "stride", a->nd, o->stride ? o->stride : 1, o->strides, 1, a->stride) ||
+        !cj__per_axis(c, "conv", "padding", a->nd, o->padding, o->paddings, 0, a->low) ||
+        !cj__per_axis(c, "conv", "dilation", a->nd, o->dilation ? o->dilation : 1, o->dilations, 1, a->dilation))
         return false;
     memcpy(a->high, a->low, sizeof a->high);
     if (o->border == CJ_VALID) return true;
@@ -313,10 +312,10 @@ cj_tensor *cj_conv_transpose(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, c
     int64_t extra[3] = { 0 }, in[3], kernel[3];
     if (!usable_pair(op, x, weight) || !axes_of(c, op, x, weight, &a.nd)) return c->poison;
     if (a.groups < 1) return cj_fail(c, CJ_EVALUE, "%s: %lld groups", op, (long long)a.groups);
-    if (!per_axis(c, op, "stride", a.nd, o.stride ? o.stride : 1, o.strides, 1, a.stride) ||
-        !per_axis(c, op, "padding", a.nd, o.padding, o.paddings, 0, a.low) ||
-        !per_axis(c, op, "dilation", a.nd, o.dilation ? o.dilation : 1, o.dilations, 1, a.dilation) ||
-        !per_axis(c, op, "output_padding", a.nd, o.output_padding, o.output_paddings, 0, extra))
+    if (!cj__per_axis(c, op, "stride", a.nd, o.stride ? o.stride : 1, o.strides, 1, a.stride) ||
+        !cj__per_axis(c, op, "padding", a.nd, o.padding, o.paddings, 0, a.low) ||
+        !cj__per_axis(c, op, "dilation", a.nd, o.dilation ? o.dilation : 1, o.dilations, 1, a.dilation) ||
+        !cj__per_axis(c, op, "output_padding", a.nd, o.output_padding, o.output_paddings, 0, extra))
         return c->poison;
     memcpy(a.high, a.low, sizeof a.high);
     spatial(x, a.nd, in);
@@ -408,8 +407,8 @@ cj_tensor *cj_locally_connected(cj_tensor *x, cj_tensor *weight, cj_tensor *bias
     int64_t stride[3] = { 1, 1, 1 }, pad[3] = { 0 };
     if (o.groups > 1 || o.dilation > 1 || o.dilations.ndim || o.border != CJ_VALID)
         return cj_fail(c, CJ_EVALUE, "%s: takes stride and padding only", op);
-    if (!per_axis(c, op, "stride", nd, o.stride ? o.stride : 1, o.strides, 1, stride) ||
-        !per_axis(c, op, "padding", nd, o.padding, o.paddings, 0, pad))
+    if (!cj__per_axis(c, op, "stride", nd, o.stride ? o.stride : 1, o.strides, 1, stride) ||
+        !cj__per_axis(c, op, "padding", nd, o.padding, o.paddings, 0, pad))
         return c->poison;
     cj_shape width = { .ndim = nd };
     for (int d = 0; d < nd; d++) width.dim[d] = pad[3 - nd + d];

@@ -36,6 +36,8 @@ cj_tensor *cj__const(const cj_tensor *t, double value);
 /* For derivatives: zeros like the input x, whose data may be gone, where its gradient g lives. */
 cj_tensor *cj__zeros_for(const cj_tensor *x, const cj_tensor *g);
 
+/* Options of convolution and pooling: one value for all nd axes, or one per axis, none below `least`; right-aligned in out[3]. */
+bool cj__per_axis(cj_ctx *c, const char *op, const char *what, int64_t nd, int64_t all, cj_shape each, int64_t least, int64_t *out);
 /* The derivatives of convolution and of window sums that no other public operator is: for samples. */
 cj_tensor *cj__conv_weight(cj_tensor *x, cj_tensor *g, cj_shape kernel, const cj_conv_opts *opts);
 cj_tensor *cj__window_spread(cj_tensor *g, cj_shape size, const cj_pool_opts *opts);

@@ -143,31 +143,14 @@ static bool attrs_of(cj_ctx *c, const char *op, const cj_tensor *x, const cj_poo
         return cj__error(c, CJ_ESHAPE, "%s: the input %s; leading axes and 1 to 3 spatial ones expected", op, cj__tensor_text(x));
     if (!cj_dtype_is_float((cj_dtype)x->dtype))
         return cj__error(c, CJ_EDTYPE, "%s: the input is %s; a float type expected", op, cj_dtype_name((cj_dtype)x->dtype));
-    for (int d = 0; d < 3; d++) {
-        int own = d - 3 + (int)a->nd;
-        if (own < 0) {
-            a->in[d] = a->out[d] = a->kernel[d] = a->stride[d] = a->dilation[d] = 1;
-            continue;
-        }
-        const struct {
-            const char *name;
-            cj_shape each;
-            int64_t all, least;
-            int64_t *to;
-        } part[] = { { "kernel", o->kernels, o->kernel, 1, &a->kernel[d] },
-                     { "stride", o->strides, o->stride ? o->stride : -1, 1, &a->stride[d] },
-                     { "padding", o->paddings, o->padding, 0, &a->low[d] },
-                     { "dilation", o->dilations, o->dilation ? o->dilation : 1, 1, &a->dilation[d] } };
-        for (int k = 0; k < 4; k++) {
-            if (part[k].each.ndim && part[k].each.ndim != a->nd)
-                return cj__error(c, CJ_EVALUE, "%s: %d values of %s for %d axes", op, part[k].each.ndim, part[k].name, (int)a->nd);
-            int64_t value = part[k].each.ndim ? part[k].each.dim[own] : part[k].all;
-            if (k == 1 && !part[k].each.ndim && !o->stride) value = a->kernel[d]; /* windows side by side */
-            if (value < part[k].least)
-                return cj__error(c, CJ_EVALUE, "%s: %s %lld; at least %lld expected", op, part[k].name, (long long)value,
-                                 (long long)part[k].least);
-            *part[k].to = value;
-        }
+    for (int d = 0; d < 3; d++) a->in[d] = a->out[d] = a->kernel[d] = a->stride[d] = a->dilation[d] = 1;
+    if (!cj__per_axis(c, op, "kernel", a->nd, o->kernel, o->kernels, 1, a->kernel) ||
+        !cj__per_axis(c, op, "padding", a->nd, o->padding, o->paddings, 0, a->low) ||
+        !cj__per_axis(c, op, "dilation", a->nd, o->dilation ? o->dilation : 1, o->dilations, 1, a->dilation))
+        return false;
+    memcpy(a->stride, a->kernel, sizeof a->stride); /* windows side by side */
+    if ((o->stride || o->strides.ndim) && !cj__per_axis(c, op, "stride", a->nd, o->stride, o->strides, 1, a->stride)) return false;
+    for (int d = 3 - (int)a->nd; d < 3; d++) {
         a->in[d] = x->shape[x->ndim - 3 + d];
         if (2 * a->low[d] > a->kernel[d])
             return cj__error(c, CJ_EVALUE, "%s: padding %lld is more than half of the window %lld", op, (long long)a->low[d],
