@@ -31,9 +31,15 @@ int app_error(const char *format, ...)
     return APP_USAGE;
 }
 
+/* The message ends with the caller's source line, " (job.c:64)"; here the caller is this program, of which a user need not know the lines. */
 int app_fail(const cj_ctx *c)
 {
-    print_line(c ? cj_message(c) : "out of memory");
+    char text[CJ_MAX_MESSAGE];
+    snprintf(text, sizeof text, "%s", c ? cj_message(c) : "out of memory");
+    char *line = strstr(text, ".c:"), *end = line ? line + 3 + strspn(line + 3, "0123456789") : NULL;
+    while (line && line > text && *line != '(') line--;
+    if (line && line > text && strcmp(end, ")") == 0) line[-1] = 0;
+    print_line(text);
     return APP_FAILED;
 }
 
