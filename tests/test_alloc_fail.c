@@ -3,6 +3,7 @@
  * Whatever fails, the error is CJ_EMEMORY (or the file's), a failed step has changed no parameter and no state, everything is given back, and after cj_clear
  * the context goes on.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -29,6 +30,7 @@ void *malloc(size_t n) { return refuse() ? NULL : __libc_malloc(n); }
 void *calloc(size_t n, size_t size) { return refuse() ? NULL : __libc_calloc(n, size); }
 void *realloc(void *p, size_t n) { return refuse() ? NULL : __libc_realloc(p, n); }
 void *aligned_alloc(size_t align, size_t n) { return refuse() ? NULL : __libc_memalign(align, n); }
+int posix_memalign(void **p, size_t align, size_t n) { return !refuse() && (*p = __libc_memalign(align, n)) ? 0 : ENOMEM; }
 #else
 #define INTERPOSED 0
 static long malloc_left;

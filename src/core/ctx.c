@@ -1,6 +1,9 @@
 /* The context: creation, the first error, cancellation, position, scopes, random state. */
 #include <stdarg.h>
 #include <stdio.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -163,14 +166,17 @@ static void *system_alloc(void *user, void *p, size_t old_size, size_t new_size)
     (void)user;
     (void)old_size;
     if (!new_size) {
+#ifdef __SANITIZE_ADDRESS__ /* callbacks of users may rely on the size: a wrong one is a bug of ours */
+        if (malloc_usable_size(p) != old_size) __builtin_trap();
+#endif
         free(p);
         return NULL;
     }
-    if (new_size < 2 * HUGE_PAGE) return aligned_alloc(64, (new_size + 63) & ~(size_t)63);
+    bool huge = new_size >= 2 * HUGE_PAGE;
     void *block = NULL;
-    if (posix_memalign(&block, HUGE_PAGE, new_size) != 0) return NULL;
+    if (posix_memalign(&block, huge ? HUGE_PAGE : 64, new_size) != 0) return NULL;
 #ifdef MADV_HUGEPAGE
-    (void)madvise(block, new_size, MADV_HUGEPAGE); /* a wish: without it everything works */
+    if (huge) (void)madvise(block, new_size, MADV_HUGEPAGE); /* a wish: without it everything works */
 #endif
     return block;
 }

@@ -8,7 +8,7 @@
 #include "core/core.h"
 
 #if defined __SANITIZE_ADDRESS__ || defined CJ_NO_CACHE
-#define CACHING 0 /* every block is one malloc, so that the sanitizer sees each tensor's bounds */
+#define CACHING 0 /* every block is one malloc of its own size, so that the sanitizer sees each tensor's bounds */
 #else
 #define CACHING 1
 #endif
@@ -16,6 +16,10 @@
 /* Class of a size and the size of that class. Four classes per power of two from 64 bytes on. */
 static int class_of(size_t bytes, size_t *rounded)
 {
+    if (!CACHING) {
+        *rounded = bytes ? bytes : 1;
+        return 0;
+    }
     if (bytes <= 64) {
         *rounded = 64;
         return 0;
