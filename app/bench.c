@@ -25,6 +25,7 @@ static const struct benchmark {
     { "softmax", bench_softmax, "forward and backward, planned; peer peer_rows.py" },
     { "layernorm", bench_layernorm, "forward and backward, planned; peer peer_rows.py" },
     { "cross_entropy", bench_cross_entropy, "forward and backward, planned; peer peer_rows.py" },
+    { "fft", bench_fft, "complex transforms, one and many, planned; peer peer_fft.py (SciPy)" },
     { "plan", bench_plan, "kernels, bytes and allocations of captured steps" },
     { "gemm", bench_gemm, "f32 products of many shapes on 1 and 2 threads; peers OpenBLAS, BLIS, oneDNN" },
 };

@@ -6,6 +6,7 @@
 #include <cajal/core.h>
 #include <cajal/ops.h>
 #include <cajal/grad.h>
+#include <cajal/math.h>
 #include <cajal/optim.h>
 #include <cajal/nn.h>
 #include <cajal/data.h>

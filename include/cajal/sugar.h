@@ -278,6 +278,26 @@
 #define cj_plan_statistics(...) (CJ__HERE, (cj_plan_statistics)(__VA_ARGS__))
 #define cj_plan_print(...) (CJ__HERE, (cj_plan_print)(__VA_ARGS__))
 
+/* math.h */
+#define cj_complex(...) (CJ__HERE, (cj_complex)(__VA_ARGS__))
+#define cj_real(...) (CJ__HERE, (cj_real)(__VA_ARGS__))
+#define cj_imag(...) (CJ__HERE, (cj_imag)(__VA_ARGS__))
+#define cj_conj(...) (CJ__HERE, (cj_conj)(__VA_ARGS__))
+#define cj_complex_mul(...) (CJ__HERE, (cj_complex_mul)(__VA_ARGS__))
+#define cj_complex_abs(...) (CJ__HERE, (cj_complex_abs)(__VA_ARGS__))
+#define cj_complex_angle(...) (CJ__HERE, (cj_complex_angle)(__VA_ARGS__))
+#define cj_fft(...) CJ__CALL1(cj_fft, cj_fft_opts, __VA_ARGS__, )
+#define cj_ifft(...) CJ__CALL1(cj_ifft, cj_fft_opts, __VA_ARGS__, )
+#define cj_rfft(...) CJ__CALL1(cj_rfft, cj_fft_opts, __VA_ARGS__, )
+#define cj_irfft(...) CJ__CALL1(cj_irfft, cj_fft_opts, __VA_ARGS__, )
+#define cj_fft_freq(...) (CJ__HERE, (cj_fft_freq)(__VA_ARGS__))
+#define cj_fft_shift(...) (CJ__HERE, (cj_fft_shift)(__VA_ARGS__))
+#define cj_ifft_shift(...) (CJ__HERE, (cj_ifft_shift)(__VA_ARGS__))
+#define cj_fft_convolve(...) CJ__CALL2(cj_fft_convolve, cj_convolve_opts, __VA_ARGS__, )
+#define cj_window(...) CJ__CALL3(cj_window, cj_window_opts, __VA_ARGS__, )
+#define cj_stft(...) CJ__CALL2(cj_stft, cj_stft_opts, __VA_ARGS__, )
+#define cj_istft(...) CJ__CALL2(cj_istft, cj_stft_opts, __VA_ARGS__, )
+
 /* optim.h */
 #define cj_sgd(...) CJ__CALL1(cj_sgd, cj_sgd_opts, __VA_ARGS__, )
 #define cj_adam(...) CJ__CALL1(cj_adam, cj_adam_opts, __VA_ARGS__, )

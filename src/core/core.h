@@ -293,6 +293,7 @@ struct cj_ctx {
     cj_log_fn log;
     void *log_user;
     int threads;
+    void *fft_plans; /* of src/math/fft.c, or NULL */
     void *extra; /* list of objects freed with the context (modules, optimisers, plans) */
 };
 

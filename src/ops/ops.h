@@ -6,7 +6,9 @@
 #include "core/core.h"
 #include "ops/attrs.h"
 
-/* Each family file exports its table. */
+/* Each family file exports its table; those of src/math are named here so that the registry knows them, and nothing else is. */
+extern const cj_op cj__ops_fourier[], cj__ops_signal[];
+extern const int cj__ops_fourier_n, cj__ops_signal_n;
 extern const cj_op cj__ops_elementwise[], cj__ops_activation[], cj__ops_reduce[], cj__ops_shape[], cj__ops_index[], cj__ops_product[],
     cj__ops_create[], cj__ops_random[], cj__ops_norm[], cj__ops_loss[], cj__ops_likelihood[], cj__ops_conv[], cj__ops_pool[],
     cj__ops_comm[], cj__ops_write[];

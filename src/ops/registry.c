@@ -9,9 +9,9 @@ static const struct {
     {                                                                                                                                      \
         cj__ops_##name, &cj__ops_##name##_n                                                                                                \
     }
-    FAMILY(elementwise), FAMILY(activation), FAMILY(reduce), FAMILY(shape), FAMILY(index),
-    FAMILY(product),     FAMILY(create),     FAMILY(random), FAMILY(norm),  FAMILY(loss),
-    FAMILY(likelihood),  FAMILY(conv),       FAMILY(pool),   FAMILY(comm),  FAMILY(write),
+    FAMILY(elementwise), FAMILY(activation), FAMILY(reduce), FAMILY(shape),   FAMILY(index),      FAMILY(product),
+    FAMILY(create),      FAMILY(random),     FAMILY(norm),   FAMILY(loss),    FAMILY(likelihood), FAMILY(conv),
+    FAMILY(pool),        FAMILY(comm),       FAMILY(write),  FAMILY(fourier), FAMILY(signal),
 };
 
 static const cj_op *row_at(int i)

@@ -10,6 +10,7 @@
 #include "core/parallel.h"
 #include "kernels/cpu/conv.h"
 #include "kernels/cpu/ew.h"
+#include "kernels/cpu/fft.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/window.h"
@@ -123,6 +124,10 @@ typedef struct cj_cpu_kernels {
     cj_gemm_workspace_fn *gemm_workspace[CJ_DTYPES];
     cj_conv_fn *conv;
     cj_conv_workspace_fn *conv_workspace;
+    cj_fft_fn *fft;
+    cj_fft_workspace_fn *fft_workspace;
+    cj_fft_split_fn *fft_split;
+    cj_fft_join_fn *fft_join;
     cj_window_max_fn *window_max;
     cj_window_sum_fn *window_sum;
     cj_window_spread_fn *window_spread;

@@ -9,6 +9,10 @@ cj_gemm_workspace_fn CJ_K(cj__gemm_workspace_f32), CJ_K(cj__gemm_workspace_f64),
     CJ_K(cj__gemm_workspace_f16);
 cj_conv_fn CJ_K(cj__conv);
 cj_conv_workspace_fn CJ_K(cj__conv_workspace);
+cj_fft_fn CJ_K(cj__fft);
+cj_fft_workspace_fn CJ_K(cj__fft_workspace);
+cj_fft_split_fn CJ_K(cj__fft_split);
+cj_fft_join_fn CJ_K(cj__fft_join);
 cj_window_max_fn CJ_K(cj__window_max);
 cj_window_sum_fn CJ_K(cj__window_sum);
 cj_window_spread_fn CJ_K(cj__window_spread);
@@ -57,6 +61,10 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
                         [CJ_F16] = CJ_K(cj__gemm_workspace_f16) },
     .conv = CJ_K(cj__conv),
     .conv_workspace = CJ_K(cj__conv_workspace),
+    .fft = CJ_K(cj__fft),
+    .fft_workspace = CJ_K(cj__fft_workspace),
+    .fft_split = CJ_K(cj__fft_split),
+    .fft_join = CJ_K(cj__fft_join),
     .window_max = CJ_K(cj__window_max),
     .window_sum = CJ_K(cj__window_sum),
     .window_spread = CJ_K(cj__window_spread),
