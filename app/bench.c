@@ -26,6 +26,7 @@ static const struct benchmark {
     { "layernorm", bench_layernorm, "forward and backward, planned; peer peer_rows.py" },
     { "cross_entropy", bench_cross_entropy, "forward and backward, planned; peer peer_rows.py" },
     { "fft", bench_fft, "complex transforms, one and many, planned; peer peer_fft.py (SciPy)" },
+    { "order", bench_order, "embedding, top-k, sort, cumsum, scatter_add, embedding_bag, planned; peer peer_order.py" },
     { "plan", bench_plan, "kernels, bytes and allocations of captured steps" },
     { "gemm", bench_gemm, "f32 products of many shapes on 1 and 2 threads; peers OpenBLAS, BLIS, oneDNN" },
 };

@@ -45,7 +45,9 @@ void bench_note(const bench_run *r, const char *format, ...) __attribute__((form
 /* One benchmark: prints its rows. false: it could not run, and said why. */
 typedef bool bench_fn(bench_run *r);
 bench_fn bench_overhead, bench_tiny, bench_gemm, bench_mlp, bench_gpt, bench_elementwise, bench_softmax, bench_layernorm,
-    bench_cross_entropy, bench_plan, bench_start, bench_fft;
+    bench_cross_entropy, bench_plan, bench_start;
+bench_fn bench_fft;
+bench_fn bench_order;
 /* The hidden program that bench_start measures: the tiny net's first step, and what its memory is. */
 int bench_first_step(void);
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #ifndef CJ_BENCH_DIR
-#define CJ_BENCH_DIR "bench" /* where peer.py and the scripts peer_*.py are; CMake gives the full path */
+#define CJ_BENCH_DIR "bench" /* where peer.py and the peer_*.py are; CMake gives the full path */
 #endif
 
 typedef struct process {
@@ -83,7 +83,7 @@ static bool ready(process *p, const char *request, int threads, bool compile)
 bench_peer *bench_peers_open(const bench_run *r, const char *script, const char *argument)
 {
     const char *python = getenv("CAJAL_TORCH"), *folder = getenv("CAJAL_BENCH_PEERS");
-    bool own = strncmp(script, "peer_", 5) == 0;
+    bool own = strncmp(script, "peer_", 5) == 0; /* beside this file, not among the programs that others are measured by */
     char path[1024];
     if (own) folder = CJ_BENCH_DIR;
     if (!python || !folder || access(python, X_OK) != 0) return NULL;

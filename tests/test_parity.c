@@ -23,7 +23,7 @@ UNARY(sqrt) UNARY(rsqrt) UNARY(reciprocal) UNARY(square) UNARY(sin) UNARY(cos) U
             CASE(clamp, cj_clamp(X, (double)A(0), (double)A(1))) BINARY(add) BINARY(sub) BINARY(mul) BINARY(div) BINARY(maximum)
                 BINARY(minimum) BINARY(fmod) BINARY(remainder) BINARY(atan2) BINARY(pow) BINARY(eq) BINARY(ne) BINARY(lt) BINARY(le)
                     BINARY(gt) BINARY(ge) BINARY(logical_and) BINARY(logical_or) BINARY(logical_xor) BINARY(floor_divide) BINARY(matmul)
-                        BINARY(outer) BINARY(embedding) CASE(pow_scalar, cj_pow_scalar(X, (double)A(0))) CASE(where, cj_where(X, Y, in[2]))
+                        BINARY(outer) CASE(embedding, cj_embedding(X, Y, NULL)) CASE(pow_scalar, cj_pow_scalar(X, (double)A(0))) CASE(where, cj_where(X, Y, in[2]))
                             CASE(masked_fill, cj_masked_fill(X, Y, 0.5))
 
                                 static cj_reduce_opts reduce_opts(const arguments *a)

@@ -213,9 +213,100 @@ CJ_API cj_tensor *cj_index_select(cj_tensor *x, int axis, cj_tensor *index);    
 CJ_API cj_tensor *cj_index_add(cj_tensor *x, int axis, cj_tensor *index, cj_tensor *source); /* x with source's rows added at index */
 CJ_API cj_tensor *cj_gather(cj_tensor *x, int axis, cj_tensor *index);             /* y[i][j][k] = x[i][index[i][j][k]][k] for axis 1 */
 CJ_API cj_tensor *cj_scatter_add(cj_tensor *x, int axis, cj_tensor *index, cj_tensor *source);
-CJ_API cj_tensor *cj_embedding(cj_tensor *weight, cj_tensor *index);               /* weight [V, D], index any shape -> [.., D] */
+typedef struct cj_lookup_opts {
+    bool padding;         /* the row padding_idx gets no gradient */
+    int64_t padding_idx;  /* counts from the end where negative */
+} cj_lookup_opts;
+CJ_API cj_tensor *cj_embedding(cj_tensor *weight, cj_tensor *index, const cj_lookup_opts *opts); /* weight [V, D], index any shape -> [.., D] */
 CJ_API cj_tensor *cj_one_hot(cj_tensor *index, int64_t classes);                   /* i64 [.., classes] */
 CJ_API cj_tensor *cj_nonzero(cj_tensor *x);                                        /* i64 [count, ndim]; its shape depends on values: not capturable */
+
+/* ---- ordering: the order is total, NaN is larger than everything, equal values keep their order ------------------------------------------------------------- */
+
+typedef struct cj_ordered {
+    cj_tensor *values;
+    cj_tensor *indices;  /* i64: where along the axis each value was; the gradient of the values goes back there */
+} cj_ordered;
+typedef struct cj_sort_opts {
+    bool descending;
+} cj_sort_opts;
+CJ_API cj_ordered cj_sort(cj_tensor *x, int axis, const cj_sort_opts *opts);    /* stable */
+CJ_API cj_tensor *cj_argsort(cj_tensor *x, int axis, const cj_sort_opts *opts); /* the indices of cj_sort */
+typedef struct cj_topk_opts {
+    bool smallest;
+    bool unsorted;  /* any order will do */
+} cj_topk_opts;
+CJ_API cj_ordered cj_topk(cj_tensor *x, int64_t k, int axis, const cj_topk_opts *opts); /* the k largest, best first, of equals the first; 0 <= k <= the axis */
+CJ_API cj_ordered cj_kthvalue(cj_tensor *x, int64_t k, int axis);  /* the k-th smallest, k from 1; the axis goes */
+CJ_API cj_ordered cj_median(cj_tensor *x, int axis);               /* the lower of the two middle values; NaN where there is one; the axis goes */
+typedef struct cj_uniques {
+    cj_tensor *values;   /* ascending, [count]; every NaN counts for itself */
+    cj_tensor *inverse;  /* i64, x's shape: x = values[inverse] */
+    cj_tensor *counts;   /* i64 [count] */
+} cj_uniques;
+CJ_API cj_uniques cj_unique(cj_tensor *x);  /* of all elements; its shape depends on values: not capturable */
+typedef struct cj_searchsorted_opts {
+    bool right;  /* how many are not larger, instead of how many are smaller */
+} cj_searchsorted_opts;
+/* i64 of values' shape: where each value goes in `sorted` [n], or in its row of [.., n] with values [.., m]. That `sorted` ascends is not checked. */
+CJ_API cj_tensor *cj_searchsorted(cj_tensor *sorted, cj_tensor *values, const cj_searchsorted_opts *opts);
+
+/* ---- running sums along an axis ----------------------------------------------------------------------------------------------------------------------------- */
+
+CJ_API cj_tensor *cj_cumsum(cj_tensor *x, int axis);        /* y_k = x_0 + … + x_k; integers and bool give i64 */
+CJ_API cj_tensor *cj_cumprod(cj_tensor *x, int axis);       /* y_k = x_0 · … · x_k; the gradient is right also at zeros */
+CJ_API cj_tensor *cj_logcumsumexp(cj_tensor *x, int axis);  /* log(e^x_0 + … + e^x_k), safe for all x */
+CJ_API cj_ordered cj_cummax(cj_tensor *x, int axis);        /* the largest so far and where it was seen last; NaN wins */
+CJ_API cj_ordered cj_cummin(cj_tensor *x, int axis);
+
+/* ---- segments, bags, counts ---------------------------------------------------------------------------------------------------------------------------------- */
+
+typedef enum cj_combine { CJ_COMBINE_SUM, CJ_COMBINE_PROD, CJ_COMBINE_MEAN, CJ_COMBINE_MAX, CJ_COMBINE_MIN } cj_combine;
+typedef struct cj_scatter_opts {
+    bool exclude_self;  /* places that the index names begin with nothing instead of x */
+} cj_scatter_opts;
+/* x with source combined into it at the index, which is as in cj_scatter_add. Ties of max and min share the gradient; the mean of integers is rounded down. */
+CJ_API cj_tensor *cj_scatter_reduce(cj_tensor *x, int axis, cj_tensor *index, cj_tensor *source, cj_combine how, const cj_scatter_opts *opts);
+/* x [n, ..], ids i64 [n] in any order, each in [0, segments) -> [segments, ..]. An empty segment has sum 0, mean NaN, maximum -inf (integers: the smallest). */
+CJ_API cj_tensor *cj_segment_sum(cj_tensor *x, cj_tensor *ids, int64_t segments);
+CJ_API cj_tensor *cj_segment_mean(cj_tensor *x, cj_tensor *ids, int64_t segments);
+CJ_API cj_tensor *cj_segment_max(cj_tensor *x, cj_tensor *ids, int64_t segments);   /* ties share the gradient */
+typedef struct cj_embedding_bag_opts {
+    cj_tensor *per_sample_weights;  /* a factor per index, of weight's dtype; CJ_COMBINE_SUM only */
+} cj_embedding_bag_opts;
+/* Sum, mean or max of rows of weight [V, D] -> [B, D]: bag b holds indices[offsets[b] … offsets[b+1]) of i64 [n]; offsets i64 [B] ascend from 0 and may be NULL for
+ * indices [B, n/B], a row per bag. An empty bag gives 0. The gradient of a maximum goes to the first row that has it. */
+CJ_API cj_tensor *cj_embedding_bag(cj_tensor *weight, cj_tensor *indices, cj_tensor *offsets, cj_combine mode, const cj_embedding_bag_opts *opts);
+typedef struct cj_bincount_opts {
+    int64_t minlength;
+    cj_tensor *weights;  /* sums of these (f32, or f64) instead of counts */
+} cj_bincount_opts;
+CJ_API cj_tensor *cj_bincount(cj_tensor *x, const cj_bincount_opts *opts);  /* how often 0, 1, … occur in i64 x [n]; its shape depends on values: not capturable */
+typedef struct cj_histogram_result {
+    cj_tensor *counts;  /* i64 [bins] */
+    cj_tensor *edges;   /* [bins + 1], low … high; x's dtype, f32 for integers */
+} cj_histogram_result;
+/* Elements of x in `bins` equal intervals of [low, high], each with its left edge, the last with both; what is outside is left out; NaN is an error. */
+CJ_API cj_histogram_result cj_histogram(cj_tensor *x, int64_t bins, double low, double high);
+
+/* ---- masks: true takes part; a mask broadcasts to x --------------------------------------------------------------------------------------------------------- */
+
+CJ_API cj_tensor *cj_masked_select(cj_tensor *x, cj_tensor *mask);             /* [count], row-major; its shape depends on values: not capturable */
+CJ_API cj_tensor *cj_masked_softmax(cj_tensor *x, cj_tensor *mask, int axis);  /* 0 where the mask is false, also where it is false all along the axis */
+CJ_API cj_tensor *cj_masked_mean(cj_tensor *x, cj_tensor *mask, const cj_reduce_opts *opts); /* NaN where nothing takes part */
+
+/* ---- boxes [.., 4]: left, top, right, bottom ------------------------------------------------------------------------------------------------------------------ */
+
+CJ_API cj_tensor *cj_box_corners(cj_tensor *boxes);    /* from centre x, centre y, width, height */
+CJ_API cj_tensor *cj_box_centres(cj_tensor *boxes);    /* and back */
+CJ_API cj_tensor *cj_box_clip(cj_tensor *boxes, double width, double height);   /* to [0, width] x [0, height] */
+CJ_API cj_tensor *cj_box_iou(cj_tensor *a, cj_tensor *b);   /* [n, 4], [m, 4] -> [n, m]: area of the intersection / area of the union */
+typedef struct cj_nms_opts {
+    cj_tensor *classes;  /* i64 [n]: boxes of different classes do not suppress each other */
+    int64_t limit;       /* at most so many are kept */
+} cj_nms_opts;
+/* Best score first, a box is kept unless it overlaps a kept one by more than the threshold: their indices, i64. Its shape depends on values: not capturable. */
+CJ_API cj_tensor *cj_nms(cj_tensor *boxes, cj_tensor *scores, double iou_threshold, const cj_nms_opts *opts);
 
 /* ---- products ------------------------------------------------------------------------------------------------------------------------------ */
 

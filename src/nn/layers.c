@@ -47,7 +47,7 @@ cj_module *cj_linear(cj_ctx *c, int64_t in, int64_t out, const cj_linear_opts *o
 static cj_tensor *embedding_forward(cj_module *m, void *self, cj_tensor *x)
 {
     (void)m;
-    return cj_embedding(*(cj_tensor **)self, x);
+    return cj_embedding(*(cj_tensor **)self, x, NULL);
 }
 static const cj_module_type embedding_type = { "Embedding", embedding_forward, NULL };
 

@@ -1,22 +1,14 @@
 /* Indexing by tensors: index_select and index_add, gather and scatter_add are each other's derivatives; all are linear in their values. */
+#include "cajal/grad.h"
 #include "ops/ops.h"
 
-static bool index_dtype(cj_call *call, const cj_tensor *index)
+bool cj__index_dtype(cj_call *call, const cj_tensor *index)
 {
     if (index->dtype == CJ_I64) return true;
     return cj__error(call->ctx, CJ_EDTYPE, "%s: the index is %s, i64 expected", call->op->name, cj_dtype_name((cj_dtype)index->dtype));
 }
 
-/* x as [outer, len, inner] around an axis of a contiguous tensor. */
-static void split(const cj_tensor *x, int axis, int64_t size[3])
-{
-    size[0] = size[2] = 1;
-    size[1] = x->shape[axis];
-    for (int d = 0; d < axis; d++) size[0] *= x->shape[d];
-    for (int d = axis + 1; d < x->ndim; d++) size[2] *= x->shape[d];
-}
-
-static bool check_range(cj_call *call, const cj_tensor *index, int64_t len)
+bool cj__index_range(cj_call *call, const cj_tensor *index, int64_t len)
 {
     const int64_t *v = (const int64_t *)index->data;
     int64_t bad = index->numel ? call->ctx->k->index_check(call->ctx->pool, v, index->numel, len) : -1;
@@ -31,7 +23,7 @@ static bool infer_select(cj_call *call)
 {
     int axis = *(const int *)call->attrs;
     const cj_tensor *x = call->in[0], *index = call->in[1];
-    if (!index_dtype(call, index)) return false;
+    if (!cj__index_dtype(call, index)) return false;
     if (index->ndim != 1)
         return cj__error(call->ctx, CJ_ESHAPE, "index_select: the index has shape %s, one dimension expected", cj__tensor_text(index));
     int64_t shape[CJ_MAX_DIMS];
@@ -43,8 +35,8 @@ static bool run_select(cj_call *call)
 {
     const cj_tensor *x = call->in[0], *index = call->in[1];
     int64_t size[3];
-    split(x, *(const int *)call->attrs, size);
-    if (!check_range(call, index, size[1])) return false;
+    cj__split(x, *(const int *)call->attrs, size);
+    if (!cj__index_range(call, index, size[1])) return false;
     if (call->out[0]->numel)
         call->ctx->k->index_select(call->ctx->pool, (int)cj_dtype_size((cj_dtype)x->dtype), x->data, size[0], size[1], size[2],
                                    (const int64_t *)index->data, index->numel, call->out[0]->data);
@@ -52,14 +44,15 @@ static bool run_select(cj_call *call)
 }
 static void d_select(cj_vjp_args *v)
 {
-    if (v->need[0]) v->gin[0] = cj_index_add(cj__zeros_for(v->in[0], v->g[0]), *(const int *)v->attrs, v->in[1], v->g[0]);
+    const int axis = *(const int *)v->attrs;
+    if (v->need[0]) v->gin[0] = cj__segment_sum(v->g[0], axis, v->in[1], v->in[0]->shape[axis]);
 }
 
 static bool infer_add(cj_call *call)
 {
     int axis = *(const int *)call->attrs;
     const cj_tensor *x = call->in[0], *index = call->in[1], *s = call->in[2];
-    if (!index_dtype(call, index)) return false;
+    if (!cj__index_dtype(call, index)) return false;
     bool fits = index->ndim == 1 && s->ndim == x->ndim;
     for (int d = 0; d < x->ndim && fits; d++) fits = s->shape[d] == (d == axis ? index->numel : x->shape[d]);
     if (!fits)
@@ -75,8 +68,8 @@ static bool run_add(cj_call *call)
     const cj_tensor *x = call->in[0], *index = call->in[1], *s = call->in[2];
     cj_tensor *y = call->out[0];
     int64_t size[3];
-    split(x, *(const int *)call->attrs, size);
-    if (!check_range(call, index, size[1])) return false;
+    cj__split(x, *(const int *)call->attrs, size);
+    if (!cj__index_range(call, index, size[1])) return false;
     if (!y->numel) return true;
     memcpy(y->data, x->data, (size_t)y->numel * cj_dtype_size((cj_dtype)y->dtype));
     if (s->numel)
@@ -103,7 +96,7 @@ static bool infer_gather(cj_call *call)
 {
     int axis = *(const int *)call->attrs;
     const cj_tensor *x = call->in[0], *index = call->in[1];
-    if (!index_dtype(call, index)) return false;
+    if (!cj__index_dtype(call, index)) return false;
     if (!same_but(x, index, axis))
         return cj__error(call->ctx, CJ_ESHAPE, "gather: index %s does not fit %s off axis %d", cj__tensor_text(index), cj__tensor_text(x),
                          axis);
@@ -114,8 +107,8 @@ static bool run_gather(cj_call *call)
     int axis = *(const int *)call->attrs;
     const cj_tensor *x = call->in[0], *index = call->in[1];
     int64_t size[3];
-    split(x, axis, size);
-    if (!check_range(call, index, size[1])) return false;
+    cj__split(x, axis, size);
+    if (!cj__index_range(call, index, size[1])) return false;
     if (index->numel)
         call->ctx->k->gather(call->ctx->pool, (int)cj_dtype_size((cj_dtype)x->dtype), x->data, size[0], size[1], size[2],
                              (const int64_t *)index->data, index->shape[axis], call->out[0]->data);
@@ -130,7 +123,7 @@ static bool infer_scatter(cj_call *call)
 {
     int axis = *(const int *)call->attrs;
     const cj_tensor *x = call->in[0], *index = call->in[1], *s = call->in[2];
-    if (!index_dtype(call, index)) return false;
+    if (!cj__index_dtype(call, index)) return false;
     if (!same_but(x, index, axis) || !same_but(s, index, -1) || s->dtype != x->dtype)
         return cj__error(call->ctx, CJ_ESHAPE, "scatter_add: source %s %s and index %s do not fit %s %s along axis %d", cj__tensor_text(s),
                          cj_dtype_name((cj_dtype)s->dtype), cj__tensor_text(index), cj__tensor_text(x), cj_dtype_name((cj_dtype)x->dtype),
@@ -143,8 +136,8 @@ static bool run_scatter(cj_call *call)
     const cj_tensor *x = call->in[0], *index = call->in[1], *s = call->in[2];
     cj_tensor *y = call->out[0];
     int64_t size[3];
-    split(x, axis, size);
-    if (!check_range(call, index, size[1])) return false;
+    cj__split(x, axis, size);
+    if (!cj__index_range(call, index, size[1])) return false;
     if (!y->numel) return true;
     memcpy(y->data, x->data, (size_t)y->numel * cj_dtype_size((cj_dtype)y->dtype));
     if (s->numel)
@@ -254,7 +247,7 @@ cj_tensor *cj_nonzero(cj_tensor *x)
     return cj__apply(&cj__ops_index[NONZERO], NULL, &dense, 1);
 }
 
-cj_tensor *cj_embedding(cj_tensor *weight, cj_tensor *index)
+cj_tensor *cj_embedding(cj_tensor *weight, cj_tensor *index, const cj_lookup_opts *opts)
 {
     if (!weight || !index) return weight ? cj_fail(weight->ctx, CJ_EVALUE, "embedding: the index is NULL") : CJ_POISON_OF(index);
     cj_ctx *c = weight->ctx;
@@ -263,7 +256,12 @@ cj_tensor *cj_embedding(cj_tensor *weight, cj_tensor *index)
     if (index->ndim + 1 > CJ_MAX_DIMS) return cj_fail(c, CJ_ESHAPE, "embedding: index %s has too many dimensions", cj__tensor_text(index));
     cj_shape s = cj__shape(index);
     s.dim[s.ndim++] = weight->shape[1];
-    return cj_reshape(cj_index_select(weight, 0, cj_reshape(index, CJ_SHAPE(index->numel))), s);
+    cj_tensor *y = cj_reshape(cj_index_select(weight, 0, cj_reshape(index, CJ_SHAPE(index->numel))), s);
+    if (!opts || !opts->padding) return y;
+    const int64_t rows = weight->shape[0], at = opts->padding_idx < 0 ? opts->padding_idx + rows : opts->padding_idx;
+    if (at < 0 || at >= rows)
+        return cj_fail(c, CJ_EINDEX, "embedding: padding_idx %lld is outside the %lld rows", (long long)opts->padding_idx, (long long)rows);
+    return cj_where(cj_unsqueeze(cj_eq_scalar(index, (double)at), -1), cj_detach(y), y); /* the row is used, but gets no gradient */
 }
 
 cj_tensor *cj_one_hot(cj_tensor *index, int64_t classes)

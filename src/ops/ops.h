@@ -6,15 +6,37 @@
 #include "core/core.h"
 #include "ops/attrs.h"
 
-/* Each family file exports its table; those of src/math are named here so that the registry knows them, and nothing else is. */
-extern const cj_op cj__ops_fourier[], cj__ops_signal[];
-extern const int cj__ops_fourier_n, cj__ops_signal_n;
-extern const cj_op cj__ops_elementwise[], cj__ops_activation[], cj__ops_reduce[], cj__ops_shape[], cj__ops_index[], cj__ops_product[],
-    cj__ops_create[], cj__ops_random[], cj__ops_norm[], cj__ops_loss[], cj__ops_likelihood[], cj__ops_conv[], cj__ops_pool[],
-    cj__ops_comm[], cj__ops_write[];
-extern const int cj__ops_elementwise_n, cj__ops_activation_n, cj__ops_reduce_n, cj__ops_shape_n, cj__ops_index_n, cj__ops_product_n,
-    cj__ops_create_n, cj__ops_random_n, cj__ops_norm_n, cj__ops_loss_n, cj__ops_likelihood_n, cj__ops_conv_n, cj__ops_pool_n,
-    cj__ops_comm_n, cj__ops_write_n;
+/* Each family file exports its table of rows. Those of src/math are named here so that the registry finds them; nothing else of it is known here. */
+/* clang-format off */
+#define CJ_FAMILIES(X) \
+    X(elementwise) \
+    X(activation) \
+    X(reduce) \
+    X(shape) \
+    X(index) \
+    X(product) \
+    X(create) \
+    X(random) \
+    X(norm) \
+    X(loss) \
+    X(likelihood) \
+    X(conv) \
+    X(pool) \
+    X(comm) \
+    X(write) \
+    X(order) \
+    X(scan) \
+    X(segment) \
+    X(masked) \
+    X(boxes) \
+    X(fourier) \
+    X(signal)
+
+/* clang-format on */
+#define CJ_FAMILY_DECLARED(family)                                                                                                         \
+    extern const cj_op cj__ops_##family[];                                                                                                 \
+    extern const int cj__ops_##family##_n;
+CJ_FAMILIES(CJ_FAMILY_DECLARED)
 #define CJ_OP_TABLE(family) const int cj__ops_##family##_n = (int)(sizeof cj__ops_##family / sizeof cj__ops_##family[0])
 
 /* g summed down to the shape of `like` (undoing a broadcast) and cast to its dtype. */
@@ -37,6 +59,20 @@ bool cj__full_value(const cj_op *op, const void *attrs, double *value);
 cj_tensor *cj__const(const cj_tensor *t, double value);
 /* For derivatives: zeros like the input x, whose data may be gone, where its gradient g lives. */
 cj_tensor *cj__zeros_for(const cj_tensor *x, const cj_tensor *g);
+
+/* x as [outer, len, inner] around an axis of a contiguous tensor. */
+static inline void cj__split(const cj_tensor *x, int64_t axis, int64_t size[3])
+{
+    size[0] = size[2] = 1;
+    size[1] = x->shape[axis];
+    for (int d = 0; d < axis; d++) size[0] *= x->shape[d];
+    for (int d = (int)axis + 1; d < x->ndim; d++) size[2] *= x->shape[d];
+}
+/* The index is i64; contiguous and in [0, len): the bad position is named. */
+bool cj__index_dtype(cj_call *call, const cj_tensor *index);
+bool cj__index_range(cj_call *call, const cj_tensor *index, int64_t len);
+/* The transpose of index_select: zeros of length len along the axis, with the rows of x added at the index. */
+cj_tensor *cj__segment_sum(cj_tensor *x, int axis, cj_tensor *index, int64_t len);
 
 /* Options of convolution and pooling: one value for all nd axes, or one per axis, none below `least`; right-aligned in out[3]. */
 bool cj__per_axis(cj_ctx *c, const char *op, const char *what, int64_t nd, int64_t all, cj_shape each, int64_t least, int64_t *out);

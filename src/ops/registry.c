@@ -5,13 +5,8 @@ static const struct {
     const cj_op *rows;
     const int *n;
 } families[] = {
-#define FAMILY(name)                                                                                                                       \
-    {                                                                                                                                      \
-        cj__ops_##name, &cj__ops_##name##_n                                                                                                \
-    }
-    FAMILY(elementwise), FAMILY(activation), FAMILY(reduce), FAMILY(shape),   FAMILY(index),      FAMILY(product),
-    FAMILY(create),      FAMILY(random),     FAMILY(norm),   FAMILY(loss),    FAMILY(likelihood), FAMILY(conv),
-    FAMILY(pool),        FAMILY(comm),       FAMILY(write),  FAMILY(fourier), FAMILY(signal),
+#define FAMILY(name) { cj__ops_##name, &cj__ops_##name##_n },
+    CJ_FAMILIES(FAMILY)
 };
 
 static const cj_op *row_at(int i)

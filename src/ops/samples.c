@@ -179,6 +179,7 @@ int cj__samples(const cj_op *op, cj_sample *out)
     cj__samples_norm(&l, op->name);
     cj__samples_loss(&l, op->name);
     cj__samples_window(&l, op->name);
+    cj__samples_order(&l, op->name);
     cj__samples_comm(&l, op->name);
     cj__samples_fourier(&l, op->name);
     cj__samples_write(&l, op->name);

@@ -70,6 +70,7 @@ void cj__samples_product(cj_sample_list *l, const char *name);
 void cj__samples_norm(cj_sample_list *l, const char *name);
 void cj__samples_loss(cj_sample_list *l, const char *name);
 void cj__samples_window(cj_sample_list *l, const char *name);
+void cj__samples_order(cj_sample_list *l, const char *name);
 void cj__samples_comm(cj_sample_list *l, const char *name);
 void cj__samples_fourier(cj_sample_list *l, const char *name); /* src/math */
 void cj__samples_write(cj_sample_list *l, const char *name);

@@ -106,7 +106,7 @@ CALL(scatter_add)
 CALL(embedding)
 {
     UNUSED;
-    return cj_embedding(in[0], in[1]);
+    return cj_embedding(in[0], in[1], NULL);
 }
 CALL(one_hot)
 {

@@ -332,14 +332,31 @@ void CJ_K(cj__copy)(cj_pool *pool, int ndim, const int64_t *shape, cj_dtype xt, 
 typedef struct fill_job {
     char *y;
     int size;
+    bool stream;
     uint64_t bits;
 } fill_job;
+
+/* Zeros past the cache: nothing of what is overwritten is read. */
+static void stream_zeros(char *y, int64_t bytes)
+{
+    enum { VECTOR = 4 * CJ_VL };
+    const int64_t head = -(intptr_t)y & (VECTOR - 1), skip = head < bytes ? head : bytes;
+    memset(y, 0, (size_t)skip);
+    int64_t i = skip;
+    for (; i + VECTOR <= bytes; i += VECTOR) vf_stream((float *)(void *)(y + i), vf_zero());
+    vf_stream_end();
+    memset(y + i, 0, (size_t)(bytes - i));
+}
 
 static void fill_range(void *arg, int64_t begin, int64_t end, int worker)
 {
     const fill_job *j = arg;
     const int64_t n = end - begin;
     (void)worker;
+    if (j->stream) {
+        stream_zeros(j->y + begin * j->size, n * j->size);
+        return;
+    }
     if (j->bits == 0) {
         memset(j->y + begin * j->size, 0, (size_t)(n * j->size));
         return;
@@ -350,10 +367,11 @@ static void fill_range(void *arg, int64_t begin, int64_t end, int worker)
 void CJ_K(cj__fill)(cj_pool *pool, cj_dtype t, void *y, int64_t n, double value, int64_t ivalue)
 {
     if (n <= 0) return;
-    fill_job j = { y, cj__elem_size(t), 0 };
+    fill_job j = { .y = y, .size = cj__elem_size(t) };
     if (t == CJ_I64 || t == CJ_I32 || t == CJ_U8) CJ_K(cj__convert)(CJ_I64, &ivalue, t, &j.bits, 1);
     else if (t == CJ_BOOL) *(unsigned char *)&j.bits = value != 0.0 || ivalue != 0;
     else CJ_K(cj__convert)(CJ_F64, &value, t, &j.bits, 1);
+    j.stream = j.bits == 0 && n * j.size >= STREAM_BYTES;
     if (n <= MIN_PARALLEL) fill_range(&j, 0, n, 0);
     else cj__parallel_for(pool, n, 1 << 16, fill_range, &j);
 }

@@ -13,6 +13,9 @@
 #include "kernels/cpu/fft.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/order.h"
+#include "kernels/cpu/scan.h"
+#include "kernels/cpu/segment.h"
 #include "kernels/cpu/window.h"
 
 /* ---- reductions (reduce.c) ------------------------------------------------------------------------------------------------------ */
@@ -59,6 +62,9 @@ typedef void cj_gather_fn(cj_pool *pool, int elem, const void *x, int64_t outer,
 /* scatter_add: y[i0, index[i0, j, i2], i2] += x[i0, j, i2], in the order of j. */
 typedef void cj_scatter_add_fn(cj_pool *pool, cj_dtype t, void *y, int64_t outer, int64_t len, int64_t inner, const int64_t *index,
                                int64_t n, const void *x);
+/* The same with CJ_RED_PROD, CJ_RED_MAX or CJ_RED_MIN (NaN wins) in place of the sum. */
+typedef void cj_scatter_reduce_fn(cj_pool *pool, cj_reduce_code how, cj_dtype t, void *y, int64_t outer, int64_t len, int64_t inner,
+                                  const int64_t *index, int64_t n, const void *x);
 /* The first position whose index lies outside [0, len), or -1. */
 typedef int64_t cj_index_check_fn(cj_pool *pool, const int64_t *index, int64_t n, int64_t len);
 
@@ -139,6 +145,19 @@ typedef struct cj_cpu_kernels {
     cj_gather_fn *gather;
     cj_scatter_add_fn *scatter_add;
     cj_index_check_fn *index_check;
+    cj_scatter_reduce_fn *scatter_reduce;
+    cj_order_fn *order;
+    cj_order_scratch_fn *order_scratch;
+    cj_searchsorted_fn *searchsorted;
+    cj_runs_fn *runs;
+    cj_scan_fn *scan;
+    cj_scan_bwd_fn *scan_bwd;
+    cj_bag_fn *bag;
+    cj_bag_bwd_fn *bag_bwd;
+    cj_bag_weights_bwd_fn *bag_weights_bwd;
+    cj_count_fn *count;
+    cj_histogram_fn *histogram;
+    cj_suppress_fn *suppress;
     cj_softmax_fn *softmax;
     cj_softmax_bwd_fn *softmax_bwd;
     cj_layer_norm_fn *layer_norm;

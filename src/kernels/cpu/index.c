@@ -1,7 +1,8 @@
 /* Indexing along one axis: rows picked, rows added, element-wise gather and scatter-add, and the range check.
  *
  * The adding kernels keep the order of the indices for every element, whatever the number of threads: work is cut along the other axes, or, where
- * those are too short, along the indexed axis, each worker walking all indices and adding only those that fall in its part.
+ * those are too short, along the indexed axis, each worker walking all indices and adding only those that fall in its part.  How many parts there are
+ * changes nothing in the results.
  */
 #include <stdatomic.h>
 
@@ -10,11 +11,12 @@
 #include "kernels/cpu/simd.h"
 
 #define CHUNK 32768 /* elements of one parallel chunk, about */
-#define PARTS 16    /* parts of the indexed axis, where it is cut */
+#define PARTS 16    /* parts of the indexed axis at most, where it is cut */
 #define INNER_TILE 64
 
 typedef struct index_job {
     cj_dtype t;
+    cj_reduce_code how; /* of scatter_reduce */
     int elem;
     const char *x;
     char *y;
@@ -118,13 +120,13 @@ CJ_INLINE void add_run(cj_dtype t, char *y, const char *x, int64_t n)
 }
 
 /* How the adding work of [outer, n, inner] is cut: by outer and tiles of inner; by parts of the indexed axis only where those are few. */
-static void cut(index_job *j)
+static void cut(index_job *j, int threads)
 {
     const int64_t work = j->outer * j->n * j->inner;
     j->tile = j->inner <= INNER_TILE ? j->inner : j->inner * j->n <= CHUNK ? j->inner : INNER_TILE;
     if (j->outer >= PARTS) j->tile = j->inner;
     j->tiles = (j->inner + j->tile - 1) / j->tile;
-    j->parts = work > CHUNK && j->outer * j->tiles < 4 && j->len >= PARTS ? PARTS : 1;
+    j->parts = work > CHUNK && j->outer * j->tiles < 4 && j->len >= PARTS ? (threads < PARTS ? threads : PARTS) : 1;
 }
 
 typedef struct part {
@@ -165,7 +167,7 @@ static void add_items(void *arg, int64_t begin, int64_t end, int worker)
 static void run_adding(cj_pool *pool, index_job *j, cj_range_fn fn)
 {
     if (j->outer * j->n * j->inner == 0) return;
-    cut(j);
+    cut(j, cj__pool_threads(pool));
     const int64_t items = j->outer * j->tiles * j->parts, each = j->n * j->tile;
     if (items * each <= CHUNK) fn(j, 0, items, 0);
     else cj__parallel_for(pool, items, each < CHUNK ? CHUNK / each : 1, fn, j);
@@ -226,6 +228,35 @@ void CJ_K(cj__gather)(cj_pool *pool, int elem, const void *x, int64_t outer, int
     else cj__parallel_for(pool, rows, CHUNK / inner + 1, gather_rows, &j);
 }
 
+/* One row of numbers.  The places are fetched in advance: indices come in no order. */
+static void scatter_row(float *restrict y, const float *restrict x, const int64_t *restrict index, int64_t n)
+{
+    enum { AHEAD = 32 };
+    int64_t k = 0;
+    for (; k + AHEAD < n; k++) {
+        __builtin_prefetch(y + index[k + AHEAD], 1);
+        y[index[k]] += x[k];
+    }
+    for (; k < n; k++) y[index[k]] += x[k];
+}
+/* Of those, the ones in [lo, hi): picked out first, without a branch, which would be mistaken every other time. */
+static void scatter_part(float *restrict y, const float *restrict x, const int64_t *restrict index, int64_t n, int64_t lo, int64_t hi)
+{
+    enum { BLOCK = 512 };
+    int64_t at[BLOCK + 1];
+    float value[BLOCK + 1];
+    for (int64_t k = 0; k < n; k += BLOCK) {
+        const int64_t count = n - k < BLOCK ? n - k : BLOCK;
+        int64_t m = 0;
+        for (int64_t i = k; i < k + count; i++) {
+            at[m] = index[i];
+            value[m] = x[i];
+            m += (uint64_t)(index[i] - lo) < (uint64_t)(hi - lo);
+        }
+        scatter_row(y, value, at, m);
+    }
+}
+
 static void scatter_items(void *arg, int64_t begin, int64_t end, int worker)
 {
     const index_job *j = arg;
@@ -235,6 +266,11 @@ static void scatter_items(void *arg, int64_t begin, int64_t end, int worker)
         char *y = j->y + p.o * j->len * j->inner * j->elem;
         const char *x = j->x + p.o * j->n * j->inner * j->elem;
         const int64_t *index = j->index + p.o * j->n * j->inner;
+        if (j->t == CJ_F32 && j->inner == 1) {
+            if (j->parts == 1) scatter_row((float *)(void *)y, (const float *)(const void *)x, index, j->n);
+            else scatter_part((float *)(void *)y, (const float *)(const void *)x, index, j->n, p.lo, p.hi);
+            continue;
+        }
         for (int64_t k = 0; k < j->n; k++)
             for (int64_t c = p.c0; c < p.c1; c++) {
                 const int64_t from = k * j->inner + c, at = index[from], to = at * j->inner + c;
@@ -250,6 +286,68 @@ void CJ_K(cj__scatter_add)(cj_pool *pool, cj_dtype t, void *y, int64_t outer, in
 {
     index_job j = { .t = t, .elem = cj__elem_size(t), .x = x, .y = y, .index = index, .outer = outer, .len = len, .inner = inner, .n = n };
     run_adding(pool, &j, scatter_items);
+}
+
+/* y = y·x or the larger or smaller of both, NaN wins; one element. */
+#define COMBINE(type, op_type)                                                                                                             \
+    do {                                                                                                                                   \
+        type *p = (type *)(void *)y;                                                                                                       \
+        const type v = *(const type *)(const void *)x;                                                                                     \
+        if (how == CJ_RED_PROD) *p = (type)((op_type)*p * (op_type)v);                                                                     \
+        else if (how == CJ_RED_MAX ? v > *p : v < *p) *p = v;                                                                              \
+    } while (0)
+#define COMBINE_FLOAT(get, put, type)                                                                                                      \
+    do {                                                                                                                                   \
+        const type a = get(y), v = get(x);                                                                                                 \
+        if (how == CJ_RED_PROD) put(y, a *v);                                                                                              \
+        else if ((how == CJ_RED_MAX ? v > a : v < a) || v != v) put(y, v);                                                                 \
+    } while (0)
+#define GET_F32(p) (*(const float *)(const void *)(p))
+#define PUT_F32(p, v) (*(float *)(void *)(p) = (v))
+#define GET_F64(p) (*(const double *)(const void *)(p))
+#define PUT_F64(p, v) (*(double *)(void *)(p) = (v))
+#define GET_BF16(p) cj_f32_from_bf16(*(const uint16_t *)(const void *)(p))
+#define PUT_BF16(p, v) (*(uint16_t *)(void *)(p) = cj_bf16_from_f32(v))
+#define GET_F16(p) cj_f32_from_f16(*(const uint16_t *)(const void *)(p))
+#define PUT_F16(p, v) (*(uint16_t *)(void *)(p) = cj_f16_from_f32(v))
+CJ_INLINE void combine(cj_reduce_code how, cj_dtype t, char *y, const char *x)
+{
+    switch (t) {
+    case CJ_F64: COMBINE_FLOAT(GET_F64, PUT_F64, double); break;
+    case CJ_BF16: COMBINE_FLOAT(GET_BF16, PUT_BF16, float); break;
+    case CJ_F16: COMBINE_FLOAT(GET_F16, PUT_F16, float); break;
+    case CJ_I64: COMBINE(int64_t, uint64_t); break;
+    case CJ_I32: COMBINE(int32_t, uint32_t); break;
+    case CJ_U8:
+    case CJ_BOOL: COMBINE(uint8_t, unsigned); break;
+    default: COMBINE_FLOAT(GET_F32, PUT_F32, float); break;
+    }
+}
+
+static void reduce_items(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const index_job *j = arg;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        const part p = part_of(j, i);
+        char *y = j->y + p.o * j->len * j->inner * j->elem;
+        const char *x = j->x + p.o * j->n * j->inner * j->elem;
+        const int64_t *index = j->index + p.o * j->n * j->inner;
+        for (int64_t k = 0; k < j->n; k++)
+            for (int64_t c = p.c0; c < p.c1; c++) {
+                const int64_t from = k * j->inner + c, at = index[from];
+                if (at >= p.lo && at < p.hi) combine(j->how, j->t, y + (at * j->inner + c) * j->elem, x + from * j->elem);
+            }
+    }
+}
+
+void CJ_K(cj__scatter_reduce)(cj_pool *pool, cj_reduce_code how, cj_dtype t, void *y, int64_t outer, int64_t len, int64_t inner,
+                              const int64_t *index, int64_t n, const void *x)
+{
+    index_job j = {
+        .t = t, .how = how, .elem = cj__elem_size(t), .x = x, .y = y, .index = index, .outer = outer, .len = len, .inner = inner, .n = n
+    };
+    run_adding(pool, &j, reduce_items);
 }
 
 /* ---- range check --------------------------------------------------------------------------------------------------------------------- */

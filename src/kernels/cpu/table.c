@@ -24,6 +24,19 @@ cj_index_add_fn CJ_K(cj__index_add);
 cj_gather_fn CJ_K(cj__gather);
 cj_scatter_add_fn CJ_K(cj__scatter_add);
 cj_index_check_fn CJ_K(cj__index_check);
+cj_scatter_reduce_fn CJ_K(cj__scatter_reduce);
+cj_order_fn CJ_K(cj__order);
+cj_order_scratch_fn CJ_K(cj__order_scratch);
+cj_searchsorted_fn CJ_K(cj__searchsorted);
+cj_runs_fn CJ_K(cj__runs);
+cj_scan_fn CJ_K(cj__scan);
+cj_scan_bwd_fn CJ_K(cj__scan_bwd);
+cj_bag_fn CJ_K(cj__bag);
+cj_bag_bwd_fn CJ_K(cj__bag_bwd);
+cj_bag_weights_bwd_fn CJ_K(cj__bag_weights_bwd);
+cj_count_fn CJ_K(cj__count);
+cj_histogram_fn CJ_K(cj__histogram);
+cj_suppress_fn CJ_K(cj__suppress);
 cj_softmax_fn CJ_K(cj__softmax);
 cj_softmax_bwd_fn CJ_K(cj__softmax_bwd);
 cj_layer_norm_fn CJ_K(cj__layer_norm);
@@ -76,6 +89,19 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
     .gather = CJ_K(cj__gather),
     .scatter_add = CJ_K(cj__scatter_add),
     .index_check = CJ_K(cj__index_check),
+    .scatter_reduce = CJ_K(cj__scatter_reduce),
+    .order = CJ_K(cj__order),
+    .order_scratch = CJ_K(cj__order_scratch),
+    .searchsorted = CJ_K(cj__searchsorted),
+    .runs = CJ_K(cj__runs),
+    .scan = CJ_K(cj__scan),
+    .scan_bwd = CJ_K(cj__scan_bwd),
+    .bag = CJ_K(cj__bag),
+    .bag_bwd = CJ_K(cj__bag_bwd),
+    .bag_weights_bwd = CJ_K(cj__bag_weights_bwd),
+    .count = CJ_K(cj__count),
+    .histogram = CJ_K(cj__histogram),
+    .suppress = CJ_K(cj__suppress),
     .softmax = CJ_K(cj__softmax),
     .softmax_bwd = CJ_K(cj__softmax_bwd),
     .layer_norm = CJ_K(cj__layer_norm),
