@@ -368,6 +368,86 @@ CJ_API cj_tensor *cj_softmax_pool(cj_tensor *x, double temperature, const cj_poo
 CJ_API cj_tensor *cj_adaptive_avg_pool(cj_tensor *x, cj_shape size);
 CJ_API cj_tensor *cj_adaptive_max_pool(cj_tensor *x, cj_shape size);
 
+/* ---- resampling ---------------------------------------------------------------------------------------------------------------------------------------- */
+
+typedef enum cj_interpolation { CJ_INTERP_DEFAULT, CJ_INTERP_NEAREST, CJ_INTERP_LINEAR, CJ_INTERP_CUBIC, CJ_INTERP_NEAREST_EXACT } cj_interpolation;
+typedef struct cj_interpolate_opts {
+    cj_shape size;          /* of the spatial axes, … */
+    double scale;           /* … or a factor of all of them: floor(n·scale), … */
+    double scales[3];       /* … or one for each */
+    cj_interpolation mode;  /* nearest by default; linear in 1, 2 or 3 axes; cubic */
+    bool align_corners;     /* linear, cubic: the centres of the corner pixels stay, not their outer edges */
+} cj_interpolate_opts;
+/* x [N, C, ..] with 1 to 3 spatial axes resampled to another size. Source position of result i: i·(in-1)/(out-1) with aligned corners, else
+ * (i+1/2)·in/out - 1/2; nearest takes floor(i·in/out), nearest_exact floor((i+1/2)·in/out). Beyond the border the border's values count. Nothing is
+ * smoothed first when the size shrinks. */
+CJ_API cj_tensor *cj_interpolate(cj_tensor *x, const cj_interpolate_opts *opts);
+CJ_API cj_tensor *cj_pixel_shuffle(cj_tensor *x, int64_t factor);    /* [.., C·r², H, W] -> [.., C, H·r, W·r]: y[c, h·r+i, w·r+j] = x[c·r²+i·r+j, h, w] */
+CJ_API cj_tensor *cj_pixel_unshuffle(cj_tensor *x, int64_t factor);  /* its inverse */
+typedef struct cj_grid_opts {
+    cj_interpolation mode;  /* linear by default; nearest (halves to even); cubic in two axes */
+    cj_pad_mode padding;    /* beyond the border: zeros by default, CJ_PAD_REPLICATE the border's value, CJ_PAD_REFLECT mirrors */
+    bool align_corners;     /* -1 and 1 are the centres of the corner pixels, not the outer edges */
+} cj_grid_opts;
+/* y[n, c, p] = x[n, c] at grid[n, p], a position (x, y) or (x, y, z) that runs from -1 to 1: x [N, C, H, W] and grid [N, h, w, 2], or x [N, C, D,
+ * H, W] and grid [N, d, h, w, 3]. Gradients to both. */
+CJ_API cj_tensor *cj_grid_sample(cj_tensor *x, cj_tensor *grid, const cj_grid_opts *opts);
+/* Positions for cj_grid_sample: theta [N, 2, 3] (or [N, 3, 4]) times (x, y, 1) over a grid of `size` [N, C, H, W] (or [N, C, D, H, W]). */
+CJ_API cj_tensor *cj_affine_grid(cj_tensor *theta, cj_shape size, bool align_corners);
+typedef struct cj_roi_opts {
+    cj_shape size;           /* of the result: CJ_SHAPE(7, 7) */
+    double spatial_scale;    /* boxes times this are positions in x; 1 by default */
+    int64_t sampling_ratio;  /* roi_align: samples per bin and axis; by default ceil(box / bins) */
+    bool aligned;            /* roi_align: pixels' centres lie at halves (torchvision's "aligned") */
+} cj_roi_opts;
+/* Regions of x [N, C, H, W] brought to one size: boxes [K, 5] of (image, x1, y1, x2, y2) -> [K, C, size]. Gradients to x; the boxes get none.
+ * roi_align averages bilinear samples in each bin, roi_pool takes the largest pixel of a bin (0 of an empty one). */
+CJ_API cj_tensor *cj_roi_align(cj_tensor *x, cj_tensor *boxes, const cj_roi_opts *opts);
+CJ_API cj_tensor *cj_roi_pool(cj_tensor *x, cj_tensor *boxes, const cj_roi_opts *opts);
+
+/* ---- contractions, norms, distances ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Sums of products by index letters: "bij,bjk->bik". A letter that the result does not have is summed over; a letter twice in one operand is its
+ * diagonal; "..." stands for leading axes, which broadcast; without "->" the letters that occur once, in the order of the alphabet. Operands are
+ * contracted from left to right. Up to 8 operands. */
+CJ_API cj_tensor *cj_einsum(const char *equation, cj_tensor *const *x, int n);
+CJ_API cj_tensor *cj_tensordot(cj_tensor *a, cj_tensor *b, cj_axes of_a, cj_axes of_b);  /* sum over these axes of a and b, in pairs: the other axes of a, then of b */
+CJ_API cj_tensor *cj_kron(cj_tensor *a, cj_tensor *b);                                   /* Kronecker: y[i·m + k, j·n + l] = a[i, j]·b[k, l], any number of axes */
+typedef struct cj_norm_opts {
+    cj_axes axes;   /* not given: all */
+    bool keepdim;
+} cj_norm_opts;
+/* (sum |x|^p)^(1/p); p = INFINITY and -INFINITY: largest and smallest |x|; p = 0: how many are not 0. p = 2 neither overflows nor underflows on the
+ * way; gradient 0 where the norm is 0. */
+CJ_API cj_tensor *cj_norm(cj_tensor *x, double p, const cj_norm_opts *opts);
+/* p-norm distances of the rows of a [.., P, M] and b [.., R, M]: [.., P, R]. p = 2 with more than 25 rows on either side through |a|² + |b|² -
+ * 2·a·b (cancels where a and b are close), as in PyTorch; gradient 0 where the distance is 0. */
+CJ_API cj_tensor *cj_cdist(cj_tensor *a, cj_tensor *b, double p);
+CJ_API cj_tensor *cj_cosine_similarity(cj_tensor *a, cj_tensor *b, int axis, double eps); /* a·b / (max(|a|, eps)·max(|b|, eps)); eps 1e-8 by default */
+
+/* ---- sparse matrices: compressed rows --------------------------------------------------------------------------------------------------------------------- */
+
+/* Row i has values[offsets[i] … offsets[i+1]) at the columns of these entries, which rise. The transposed structure stands beside it: column j has
+ * its entries at the rows `t_rows`, entry numbers `t_entry`. A struct of tensors of the innermost scope; cj_csr_keep makes them outlive it. */
+typedef struct cj_csr {
+    int64_t rows, cols;
+    cj_tensor *offsets, *columns;             /* i64 [rows + 1], [entries] */
+    cj_tensor *values;                        /* [entries] */
+    cj_tensor *t_offsets, *t_rows, *t_entry;  /* i64 [cols + 1], [entries], [entries] */
+} cj_csr;
+/* From its parts: offsets must not fall, columns must rise within each row and lie in [0, cols). Reads them on the host: not capturable. Gradients
+ * to values. */
+CJ_API cj_csr cj_csr_from_parts(cj_tensor *offsets, cj_tensor *columns, cj_tensor *values, int64_t rows, int64_t cols);
+CJ_API cj_csr cj_csr_from_coo(cj_tensor *row, cj_tensor *col, cj_tensor *values, int64_t rows, int64_t cols); /* any order; entries at one place are added */
+CJ_API cj_csr cj_csr_from_dense(cj_tensor *x);                    /* what is not 0 */
+CJ_API cj_csr cj_csr_with_values(cj_csr a, cj_tensor *values);    /* the same places with other values */
+CJ_API cj_tensor *cj_csr_to_dense(cj_csr a);
+CJ_API cj_tensor *cj_csr_matmul(cj_csr a, cj_tensor *x);          /* a·x: x [cols, k] or [cols]; gradients to a.values and x */
+CJ_API cj_tensor *cj_csr_matmul_t(cj_csr a, cj_tensor *x);        /* aᵀ·x: x [rows, k] or [rows] */
+CJ_API cj_tensor *cj_csr_sampled(cj_csr a, cj_tensor *x, cj_tensor *y);  /* (x·yᵀ) at the places of a: x [rows, k], y [cols, k] -> [entries] */
+CJ_API cj_csr cj_csr_keep(cj_csr a);
+CJ_API void cj_csr_release(cj_csr a);
+
 /* ---- normalisation and losses ----------------------------------------------------------------------------------------------------------------- */
 
 CJ_API cj_tensor *cj_softmax(cj_tensor *x, int axis);

@@ -30,7 +30,13 @@
     X(masked) \
     X(boxes) \
     X(fourier) \
-    X(signal)
+    X(signal) \
+    X(resample) \
+    X(grid) \
+    X(roi) \
+    X(contract) \
+    X(distance) \
+    X(sparse)
 
 /* clang-format on */
 #define CJ_FAMILY_DECLARED(family)                                                                                                         \
@@ -79,6 +85,10 @@ bool cj__per_axis(cj_ctx *c, const char *op, const char *what, int64_t nd, int64
 /* The derivatives of convolution and of window sums that no other public operator is: for samples. */
 cj_tensor *cj__conv_weight(cj_tensor *x, cj_tensor *g, cj_shape kernel, const cj_conv_opts *opts);
 cj_tensor *cj__window_spread(cj_tensor *g, cj_shape size, const cj_pool_opts *opts);
+/* The transpose of cj_interpolate from planes of `size`: for samples. */
+cj_tensor *cj__interpolate_transpose(cj_tensor *g, cj_shape size, const cj_interpolate_opts *opts);
+/* The transpose of cj_roi_align for images of shape x: for samples. */
+cj_tensor *cj__roi_align_transpose(cj_tensor *g, cj_tensor *boxes, cj_shape x, const cj_roi_opts *opts);
 
 /* as_strided over a contiguous x, and its transpose: zeros of `shape` with g added at the view's places. */
 cj_tensor *cj__as_strided(cj_tensor *x, const cj_strided_attrs *a);

@@ -71,6 +71,8 @@ void cj__samples_norm(cj_sample_list *l, const char *name);
 void cj__samples_loss(cj_sample_list *l, const char *name);
 void cj__samples_window(cj_sample_list *l, const char *name);
 void cj__samples_order(cj_sample_list *l, const char *name);
+void cj__samples_resample(cj_sample_list *l, const char *name);
+void cj__samples_contract(cj_sample_list *l, const char *name);
 void cj__samples_comm(cj_sample_list *l, const char *name);
 void cj__samples_fourier(cj_sample_list *l, const char *name); /* src/math */
 void cj__samples_write(cj_sample_list *l, const char *name);

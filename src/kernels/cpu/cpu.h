@@ -12,10 +12,14 @@
 #include "kernels/cpu/ew.h"
 #include "kernels/cpu/fft.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/grid.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/order.h"
 #include "kernels/cpu/scan.h"
 #include "kernels/cpu/segment.h"
+#include "kernels/cpu/resample.h"
+#include "kernels/cpu/roi.h"
+#include "kernels/cpu/sparse.h"
 #include "kernels/cpu/window.h"
 
 /* ---- reductions (reduce.c) ------------------------------------------------------------------------------------------------------ */
@@ -137,6 +141,13 @@ typedef struct cj_cpu_kernels {
     cj_window_max_fn *window_max;
     cj_window_sum_fn *window_sum;
     cj_window_spread_fn *window_spread;
+    cj_resample_fn *resample;
+    cj_resample_workspace_fn *resample_workspace;
+    cj_grid_fn *grid_sample;
+    cj_grid_bwd_fn *grid_sample_bwd;
+    cj_roi_fn *roi;
+    cj_csr_matmul_fn *csr_matmul;
+    cj_csr_dot_fn *csr_dot;
     cj_reduce_fn *reduce;
     cj_copy_fn *copy;
     cj_fill_fn *fill;

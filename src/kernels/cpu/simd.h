@@ -212,6 +212,18 @@ CJ_INLINE void vf_store_n(float *p, vf x, int n)
 #endif
 }
 
+/* p[at] lane by lane. */
+CJ_INLINE vf vf_gather(const float *p, vi at)
+{
+#if defined CJ_ISA_AVX512
+    return _mm512_i32gather_ps((__m512i)at, p, 4);
+#elif defined CJ_ISA_AVX2
+    return _mm256_i32gather_ps(p, (__m256i)at, 4);
+#else
+    return (vf){ p[at[0]], p[at[1]], p[at[2]], p[at[3]] };
+#endif
+}
+
 /* ---- masks --------------------------------------------------------------------------------------------------------------------------- */
 
 /* Comparisons with NaN are false, except vf_ne. */

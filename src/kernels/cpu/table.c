@@ -16,6 +16,13 @@ cj_fft_join_fn CJ_K(cj__fft_join);
 cj_window_max_fn CJ_K(cj__window_max);
 cj_window_sum_fn CJ_K(cj__window_sum);
 cj_window_spread_fn CJ_K(cj__window_spread);
+cj_resample_fn CJ_K(cj__resample);
+cj_resample_workspace_fn CJ_K(cj__resample_workspace);
+cj_grid_fn CJ_K(cj__grid_sample);
+cj_grid_bwd_fn CJ_K(cj__grid_sample_bwd);
+cj_roi_fn CJ_K(cj__roi);
+cj_csr_matmul_fn CJ_K(cj__csr_matmul);
+cj_csr_dot_fn CJ_K(cj__csr_dot);
 cj_reduce_fn CJ_K(cj__reduce);
 cj_copy_fn CJ_K(cj__copy);
 cj_fill_fn CJ_K(cj__fill);
@@ -81,6 +88,13 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
     .window_max = CJ_K(cj__window_max),
     .window_sum = CJ_K(cj__window_sum),
     .window_spread = CJ_K(cj__window_spread),
+    .resample = CJ_K(cj__resample),
+    .resample_workspace = CJ_K(cj__resample_workspace),
+    .grid_sample = CJ_K(cj__grid_sample),
+    .grid_sample_bwd = CJ_K(cj__grid_sample_bwd),
+    .roi = CJ_K(cj__roi),
+    .csr_matmul = CJ_K(cj__csr_matmul),
+    .csr_dot = CJ_K(cj__csr_dot),
     .reduce = CJ_K(cj__reduce),
     .copy = CJ_K(cj__copy),
     .fill = CJ_K(cj__fill),
