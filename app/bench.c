@@ -29,6 +29,8 @@ static const struct benchmark {
     { "order", bench_order, "embedding, top-k, sort, cumsum, scatter_add, embedding_bag, planned; peer peer_order.py" },
     { "resample", bench_resample, "up-sampling by two, grid sampling, planned; peer peer_resample.py" },
     { "sparse", bench_sparse, "sparse products on a graph of Cora's size, forward and backward, planned; peer peer_sparse.py" },
+    { "attention", bench_attention,
+      "8 heads of 32, T 128 and 1024, causal or not, forward and backward; single queries; peer peer_attention.py" },
     { "plan", bench_plan, "kernels, bytes and allocations of captured steps" },
     { "gemm", bench_gemm, "f32 products of many shapes on 1 and 2 threads; peers OpenBLAS, BLIS, oneDNN" },
 };

@@ -560,12 +560,17 @@ CJ_API cj_tensor *cj_poisson_nll_loss(cj_tensor *input, cj_tensor *target, const
 typedef enum cj_family { CJ_FAMILY_GAUSSIAN, CJ_FAMILY_BERNOULLI, CJ_FAMILY_CATEGORICAL, CJ_FAMILY_POISSON, CJ_FAMILY_EXPONENTIAL } cj_family;
 CJ_API cj_tensor *cj_exponential_family_nll(cj_tensor *v, cj_tensor *target, cj_family family, const cj_loss_opts *opts); /* psi(v) - y·v: gradient mean - y */
 CJ_API cj_tensor *cj_exponential_family_mean(cj_tensor *v, cj_family family);                                            /* psi'(v): the mean of y */
-/* softmax(q·kᵀ/sqrt(d))·v over [.., T, d]; causal masks the future. */
+/* softmax(scale·q·kᵀ + mask)·v, row by row of q: q [.., Tq, d], k [.., Tk, d], v [.., Tk, e] -> [.., Tq, e], of one float type (bf16 and f16 are computed in f32).
+ * Leading axes broadcast; the last of them counts heads, and q may have a multiple of the heads of k and v: neighbours share one (grouped queries). A query that may
+ * attend to nothing gives zeros, and so do its gradients. Memory grows with Tq + Tk, not with their product, except for the gradient of a mask and derivatives of
+ * higher order. Strides of all axes but the last are free: a transposed view of [B, T, H, d] is not copied. */
 typedef struct cj_attention_opts {
-    bool causal;
+    bool causal;            /* query i stands at key i + (Tk - Tq) and sees the keys up to there */
     double scale;           /* 1/sqrt(d) by default */
     cj_tensor *key_length;  /* i64, 0-d or with q's leading axes: keys from this position on get no weight, so a cache larger than its contents can be given;
-                             * a tensor, so that one plan decodes at every position. With causal, the queries are the last of these keys. At least 1. */
+                             * a tensor, so that one plan decodes at every position. With causal, the queries are the last of these keys. 1 … Tk. */
+    cj_tensor *mask;        /* broadcasts to [.., Tq, Tk]: bool, true may attend; or floats, added to the scaled scores (-INFINITY: may not), differentiable */
+    double dropout;         /* probability with which a weight is set to 0, the others divided by 1 - p; one call of CJ_STREAM_DROPOUT. For training only. */
 } cj_attention_opts;
 CJ_API cj_tensor *cj_attention(cj_tensor *q, cj_tensor *k, cj_tensor *v, const cj_attention_opts *opts);
 

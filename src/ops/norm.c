@@ -250,37 +250,3 @@ cj_tensor *cj_layer_norm(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, doubl
     cj__apply_n(c, &cj__ops_norm[LAYER_NORM], &a, in, 1 + a.affine, out);
     return out[0];
 }
-
-/* softmax(q·kᵀ·scale + mask)·v */
-cj_tensor *cj_attention(cj_tensor *q, cj_tensor *k, cj_tensor *v, const cj_attention_opts *opts)
-{
-    if (!q || !k || !v) return q ? cj_fail(q->ctx, CJ_EVALUE, "attention: an argument is NULL") : NULL;
-    cj_ctx *c = q->ctx;
-    if (c->error || !cj__usable(c, "attention", 0, q) || !cj__usable(c, "attention", 1, k)) return c->poison;
-    if (q->ndim < 2 || k->ndim < 2)
-        return cj_fail(c, CJ_ESHAPE, "attention: q %s, k %s; [.., T, d] expected", cj__tensor_text(q), cj__tensor_text(k));
-    int64_t d = q->shape[q->ndim - 1], tq = q->shape[q->ndim - 2], tk = k->shape[k->ndim - 2];
-    double scale = opts && opts->scale ? opts->scale : d ? 1 / __builtin_sqrt((double)d) : 1;
-    cj_tensor *s = cj_mul_scalar(cj_matmul(q, cj_t(k)), scale);
-    cj_tensor *length = opts ? opts->key_length : NULL;
-    if (length) {
-        if (!cj__usable(c, "attention", 3, length)) return c->poison;
-        if (length->dtype != CJ_I64 || (length->ndim && length->ndim != q->ndim - 2))
-            return cj_fail(c, CJ_ESHAPE, "attention: key_length is %s %s; i64, 0-d or of q's %d leading axes expected",
-                           cj_dtype_name((cj_dtype)length->dtype), cj__tensor_text(length), q->ndim - 2);
-        if (length->ndim) length = cj_unsqueeze(cj_unsqueeze(length, -1), -1);
-    }
-    if (length || (opts && opts->causal)) {
-        /* Query i stands at key position i + (keys - queries); it sees the keys up to its own position, or all there are. */
-        cj_tensor *j = cj_arange(c, 0, (double)tk, 1, CJ_I64), *seen;
-        if (opts->causal) {
-            cj_tensor *i = cj_reshape(cj_arange(c, 0, (double)tq, 1, CJ_I64), CJ_SHAPE(tq, 1));
-            cj_tensor *at = length ? cj_add_scalar(cj_add(i, length), (double)-tq) : cj_add_scalar(i, (double)(tk - tq));
-            seen = cj_ge(at, j);
-        } else {
-            seen = cj_gt(length, j);
-        }
-        s = cj_where(seen, s, cj__const(s, -__builtin_inf()));
-    }
-    return cj_matmul(cj_softmax(s, -1), v);
-}

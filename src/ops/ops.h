@@ -36,7 +36,8 @@
     X(roi) \
     X(contract) \
     X(distance) \
-    X(sparse)
+    X(sparse) \
+    X(attention)
 
 /* clang-format on */
 #define CJ_FAMILY_DECLARED(family)                                                                                                         \
@@ -89,6 +90,11 @@ cj_tensor *cj__window_spread(cj_tensor *g, cj_shape size, const cj_pool_opts *op
 cj_tensor *cj__interpolate_transpose(cj_tensor *g, cj_shape size, const cj_interpolate_opts *opts);
 /* The transpose of cj_roi_align for images of shape x: for samples. */
 cj_tensor *cj__roi_align_transpose(cj_tensor *g, cj_tensor *boxes, cj_shape x, const cj_roi_opts *opts);
+
+/* cj_attention by its definition: for samples. */
+cj_tensor *cj__attention_composed(cj_tensor *q, cj_tensor *k, cj_tensor *v, const cj_attention_opts *opts);
+/* The Bernoulli draw of a given call number: its stream does not move. */
+cj_tensor *cj__bernoulli_at(cj_ctx *c, const cj_random_attrs *base, double p, cj_shape shape, cj_dtype dtype);
 
 /* as_strided over a contiguous x, and its transpose: zeros of `shape` with g added at the view's places. */
 cj_tensor *cj__as_strided(cj_tensor *x, const cj_strided_attrs *a);

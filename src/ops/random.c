@@ -32,6 +32,15 @@ const cj_op cj__ops_random[] = {
 };
 CJ_OP_TABLE(random);
 
+static cj_draw_attrs attrs_of(const cj_ctx *c, cj_random_attrs base, cj_draw kind, double a, double b, cj_shape shape, cj_dtype dtype)
+{
+    cj_draw_attrs at = {
+        .base = base, .a = a, .b = b, .ndim = shape.ndim, .dtype = cj__dtype_or_default(dtype), .kind = kind, .device = c->backend != NULL
+    };
+    memcpy(at.dim, shape.dim, (size_t)shape.ndim * sizeof shape.dim[0]);
+    return at;
+}
+
 static cj_tensor *draw(cj_ctx *c, cj_draw kind, double a, double b, cj_shape shape, cj_dtype dtype, cj_stream stream)
 {
     if (!c) return NULL;
@@ -39,17 +48,18 @@ static cj_tensor *draw(cj_ctx *c, cj_draw kind, double a, double b, cj_shape sha
         return cj_fail(c, CJ_EVALUE, "random: stream %d is none of the %d streams", (int)stream, CJ_STREAMS);
     if (shape.ndim < 0 || shape.ndim > CJ_MAX_DIMS)
         return cj_fail(c, CJ_ESHAPE, "random: %d dimensions, at most %d are possible", shape.ndim, CJ_MAX_DIMS);
-    cj_draw_attrs at = { .base = { c->rng.seed, (uint64_t)stream, c->rng.call[stream] },
-                         .a = a,
-                         .b = b,
-                         .ndim = shape.ndim,
-                         .dtype = cj__dtype_or_default(dtype),
-                         .kind = kind,
-                         .device = c->backend != NULL };
+    cj_draw_attrs at = attrs_of(c, (cj_random_attrs){ c->rng.seed, (uint64_t)stream, c->rng.call[stream] }, kind, a, b, shape, dtype);
     if (!cj__dtype_ok(c, cj__ops_random[kind].name, (cj_dtype)at.dtype)) return c->poison;
-    memcpy(at.dim, shape.dim, (size_t)shape.ndim * sizeof shape.dim[0]);
     cj_tensor *out;
     if (cj__apply_n(c, &cj__ops_random[kind], &at, NULL, 0, &out)) c->rng.call[stream]++;
+    return out;
+}
+
+cj_tensor *cj__bernoulli_at(cj_ctx *c, const cj_random_attrs *base, double p, cj_shape shape, cj_dtype dtype)
+{
+    cj_draw_attrs at = attrs_of(c, *base, CJ_DRAW_BERNOULLI, p, 0, shape, dtype);
+    cj_tensor *out;
+    cj__apply_n(c, &cj__ops_random[CJ_DRAW_BERNOULLI], &at, NULL, 0, &out);
     return out;
 }
 

@@ -76,5 +76,6 @@ void cj__samples_contract(cj_sample_list *l, const char *name);
 void cj__samples_comm(cj_sample_list *l, const char *name);
 void cj__samples_fourier(cj_sample_list *l, const char *name); /* src/math */
 void cj__samples_write(cj_sample_list *l, const char *name);
+void cj__samples_attention(cj_sample_list *l, const char *name);
 
 #endif

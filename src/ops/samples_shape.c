@@ -138,11 +138,6 @@ CALL(layer_norm)
     UNUSED;
     return cj_layer_norm(in[0], s->n > 1 ? in[1] : NULL, s->n > 2 ? in[2] : NULL, 0);
 }
-CALL(attention)
-{
-    UNUSED;
-    return cj_attention(in[0], in[1], in[2], &(cj_attention_opts){ .causal = s->at[0] != 0 });
-}
 /* A write goes to a copy of the first input. */
 CALL(assign_)
 {
@@ -418,12 +413,6 @@ void cj__samples_norm(cj_sample_list *l, const char *name)
             if (i != 6 && i != 8) input(s, row, CJ_DOMAIN_REAL);
             s->terms = n;
         }
-    }
-    for (int causal = 0; causal < 2 && IS("softmax"); causal++) {
-        cj_shape q = CJ_SHAPE(2, 3, 4), k = causal ? q : CJ_SHAPE(2, 5, 4);
-        cj_sample *s = add(l, causal ? "causal attention" : "attention", attention, CJ_SAMPLE_FLOAT);
-        input(input(input(s, q, CJ_DOMAIN_REAL), k, CJ_DOMAIN_REAL), k, CJ_DOMAIN_REAL)->at[0] = causal;
-        s->terms = 20;
     }
 }
 

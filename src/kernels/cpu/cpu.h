@@ -8,6 +8,7 @@
 
 #include "cajal/core.h"
 #include "core/parallel.h"
+#include "kernels/cpu/attention.h"
 #include "kernels/cpu/conv.h"
 #include "kernels/cpu/ew.h"
 #include "kernels/cpu/fft.h"
@@ -176,6 +177,8 @@ typedef struct cj_cpu_kernels {
     cj_layer_norm_bwd_scratch_fn *layer_norm_bwd_scratch;
     cj_cross_entropy_fn *cross_entropy;
     cj_cross_entropy_bwd_fn *cross_entropy_bwd;
+    cj_attention_fn *attention;
+    cj_attention_workspace_fn *attention_workspace;
     cj_random_fn *random;
     cj_update_fn *sgd, *adam;
     cj_sumsq_fn *sumsq;

@@ -3,8 +3,9 @@
  * The words of 64 blocks are computed at a time, then turned into numbers; a partial group at the end of a draw computes what it needs.  The compiler
  * vectorises the loops over the scalar definitions, which keeps the bits the same on every level.
  */
-#include "core/philox.h"
+#include "kernels/cpu/random.h"
 
+#include "core/philox.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/simd.h"
@@ -67,18 +68,18 @@ CJ_INLINE void philox_lanes(vq block, vq call_low, vq call_high, const vq *k0, c
     memcpy(out, y, sizeof y); /* two words to a lane, the low one first: little-endian, as all supported machines are */
 }
 
-/* 4n words, and up to the next multiple of 4 * VQ more. */
-static void draw_words(const random_job *j, uint64_t block, int n, uint32_t *w)
+void CJ_K(cj__philox_words)(const uint32_t key[2], uint64_t call, uint64_t block, int n, uint32_t *w)
 {
     vq k0[10], k1[10], index;
     for (uint32_t round = 0; round < 10; round++) {
-        k0[round] = splat(j->key[0] + round * 0x9E3779B9u);
-        k1[round] = splat(j->key[1] + round * 0xBB67AE85u);
+        k0[round] = splat(key[0] + round * 0x9E3779B9u);
+        k1[round] = splat(key[1] + round * 0xBB67AE85u);
     }
     for (int k = 0; k < VQ; k++) index[k] = block + (uint64_t)k;
-    const vq low = splat((uint32_t)j->call), high = splat(j->call >> 32);
+    const vq low = splat((uint32_t)call), high = splat(call >> 32);
     for (int i = 0; i < n; i += VQ, index += VQ) philox_lanes(index, low, high, k0, k1, w + 4 * i);
 }
+static void draw_words(const random_job *j, uint64_t block, int n, uint32_t *w) { CJ_K(cj__philox_words)(j->key, j->call, block, n, w); }
 
 /* ---- 32-bit draws: four elements per block ---------------------------------------------------------------------------------------------- */
 

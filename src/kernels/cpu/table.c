@@ -51,6 +51,8 @@ cj_layer_norm_bwd_fn CJ_K(cj__layer_norm_bwd);
 cj_layer_norm_bwd_scratch_fn CJ_K(cj__layer_norm_bwd_scratch);
 cj_cross_entropy_fn CJ_K(cj__cross_entropy);
 cj_cross_entropy_bwd_fn CJ_K(cj__cross_entropy_bwd);
+cj_attention_fn CJ_K(cj__attention);
+cj_attention_workspace_fn CJ_K(cj__attention_workspace);
 cj_random_fn CJ_K(cj__random);
 cj_update_fn CJ_K(cj__sgd), CJ_K(cj__adam);
 cj_sumsq_fn CJ_K(cj__sumsq);
@@ -123,6 +125,8 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
     .layer_norm_bwd_scratch = CJ_K(cj__layer_norm_bwd_scratch),
     .cross_entropy = CJ_K(cj__cross_entropy),
     .cross_entropy_bwd = CJ_K(cj__cross_entropy_bwd),
+    .attention = CJ_K(cj__attention),
+    .attention_workspace = CJ_K(cj__attention_workspace),
     .random = CJ_K(cj__random),
     .sgd = CJ_K(cj__sgd),
     .adam = CJ_K(cj__adam),

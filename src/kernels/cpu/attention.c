@@ -1,0 +1,199 @@
+/* Attention in f32 (bf16 and f16 are widened on the way in): blocks of queries (attention_block.h), and a way for a few queries, as decoding has them. */
+#include "kernels/cpu/attention.h"
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/load.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd_math.h"
+
+cj_attention_fn CJ_K(cj__attention_f64);
+cj_attention_workspace_fn CJ_K(cj__attention_workspace_f64);
+
+#define real float
+#define REAL CJ_F32
+#define LANES CJ_VL
+typedef vf vr;
+
+/* 2^r = 1 + r·P(r), |r| <= 1/2, within 1e-7 (minimax, rounded one by one). */
+static const float exp2_c[] = { 1.0f, 0.693147004f, 0.240222469f, 0.0555071086f, 0.00967129227f, 0.00132695353f };
+
+/* 2^x for x <= 127.  Weights below the smallest normal number are 0: denormals would cost a trap each, and masked scores, -inf, would all take it.  NaN stays. */
+CJ_INLINE vf vr_exp2(vf x)
+{
+    const vf lowest = vf_set1(-126.0f), magic = vf_set1(CJ_ROUND_MAGIC), y = vf_max(lowest, x), m = y + magic;
+    const cj_exp_parts parts = { .n = m - magic, .ni = (vi)((vu)m - (vu)magic) };
+    return vf_and_mask(vm_not(vf_lt(x, lowest)), cj_scale2(cj_poly(vf_fma, y - parts.n, exp2_c, 6), parts));
+}
+CJ_INLINE vf vr_set1(float x) { return vf_set1(x); }
+CJ_INLINE vf vr_load(const float *p) { return vf_load(p); }
+CJ_INLINE void vr_store(float *p, vf x) { vf_store(p, x); }
+CJ_INLINE vf vr_fma(vf a, vf b, vf c) { return vf_fma(a, b, c); }
+CJ_INLINE vf vr_max(vf a, vf b) { return vf_max(a, b); }
+CJ_INLINE vf vr_at_most(vf a, vf b, vf x, vf y) { return vf_sel(vf_le(a, b), x, y); }
+CJ_INLINE vf vr_log(vf x) { return vf_log(x); }
+/* a0 b0 a1 b1 … from the lower and the upper halves. */
+#if CJ_VL == 16
+CJ_INLINE vf vr_zip_low(vf a, vf b) { return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23); }
+CJ_INLINE vf vr_zip_high(vf a, vf b) { return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31); }
+#elif CJ_VL == 8
+CJ_INLINE vf vr_zip_low(vf a, vf b) { return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11); }
+CJ_INLINE vf vr_zip_high(vf a, vf b) { return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15); }
+#else
+CJ_INLINE vf vr_zip_low(vf a, vf b) { return __builtin_shufflevector(a, b, 0, 4, 1, 5); }
+CJ_INLINE vf vr_zip_high(vf a, vf b) { return __builtin_shufflevector(a, b, 2, 6, 3, 7); }
+#endif
+#if defined CJ_ISA_AVX512 || defined CJ_ISA_NEON /* 32 vector registers */
+#define TILE_WIDTH 4
+#define TILE_ROWS(V) ((V) == 4 ? 6 : (V) == 2 ? 12 : 8)
+#else
+#define TILE_WIDTH 2
+#define TILE_ROWS(V) ((V) == 2 ? 6 : 8)
+#endif
+
+#include "kernels/cpu/attention_block.h"
+
+/* ---- a few queries: one after another, over the keys in runs --------------------------------------------------------------------------------------- */
+
+enum { FEW = 4, RUN = 256, WIDEST = 512, AHEAD = 16 }; /* queries; keys of a run; numbers of a row; rows to fetch ahead */
+
+static bool few(const cj_attention_job *j) { return j->tq <= FEW && j->d <= WIDEST && j->dv <= WIDEST; }
+
+/* s[e] = q·k[e], rows of k `row` apart */
+CJ_INLINE void few_scores(cj_dtype t, const float *q, const char *k, int64_t row, int64_t d, int64_t n, float *s)
+{
+    const int64_t elem = t == CJ_F32 ? 4 : 2;
+    for (int64_t e = 0; e < n; e++, k += row * elem) {
+        for (int64_t p = 0; p < d * elem; p += 64) __builtin_prefetch(k + AHEAD * row * elem + p);
+        vf a = vf_zero(), b = a;
+        int64_t p = 0;
+        for (; p + 2 * CJ_VL <= d; p += 2 * CJ_VL) {
+            a = vf_fma(vf_load(q + p), load_vf(t, k, p), a);
+            b = vf_fma(vf_load(q + p + CJ_VL), load_vf(t, k, p + CJ_VL), b);
+        }
+        for (; p < d; p += CJ_VL) a = vf_fma(vf_load(q + p), load_vf_n(t, k, p, (int)least(CJ_VL, d - p)), a);
+        s[e] = vf_hsum(a + b);
+    }
+}
+
+/* o += p[e]·v[e] over n rows, up to four vectors of o in registers at a time */
+CJ_INLINE void few_sums(cj_dtype t, const float *p, const char *v, int64_t row, int64_t dv, int64_t n, float *o)
+{
+    for (int64_t at = 0; at < dv; at += 4 * CJ_VL) {
+        const int64_t width = least(4 * CJ_VL, dv - at), whole = width / CJ_VL, rest = width % CJ_VL;
+        vf a[4] = { vf_load(o + at), vf_load(o + at + CJ_VL), vf_load(o + at + 2 * CJ_VL), vf_load(o + at + 3 * CJ_VL) };
+        const int64_t elem = t == CJ_F32 ? 4 : 2;
+        const char *x = v + at * elem;
+        if (whole == 2 && rest == 0) { /* heads of 32 */
+            for (int64_t e = 0; e < n; e++, x += row * elem) {
+                __builtin_prefetch(x + AHEAD * row * elem);
+                __builtin_prefetch(x + AHEAD * row * elem + 64);
+                for (int u = 0; u < 2; u++) a[u] = vf_fma(vf_set1(p[e]), load_vf(t, x, u * CJ_VL), a[u]);
+            }
+        } else if (whole == 4) {
+            for (int64_t e = 0; e < n; e++, x += row * elem)
+                for (int u = 0; u < 4; u++) a[u] = vf_fma(vf_set1(p[e]), load_vf(t, x, u * CJ_VL), a[u]);
+        } else {
+            for (int64_t e = 0; e < n; e++, x += row * elem)
+                for (int u = 0; u < 4; u++) {
+                    const int lanes = (int)(width - u * CJ_VL);
+                    if (lanes > 0) a[u] = vf_fma(vf_set1(p[e]), load_vf_n(t, x, u * CJ_VL, lanes < CJ_VL ? lanes : CJ_VL), a[u]);
+                }
+        }
+        for (int u = 0; u < 4; u++) vf_store(o + at + u * CJ_VL, a[u]);
+    }
+}
+
+/* s = 2^(s - top) in place, over a run padded with -inf; returns the sum. */
+CJ_INLINE float few_exp(float *s, int64_t n, float top)
+{
+    vf sum = vf_zero();
+    for (int64_t e = 0; e < n; e += CJ_VL) {
+        const vf p = vr_exp2(vf_load(s + e) - vf_set1(top));
+        vf_store(s + e, p);
+        sum += p;
+    }
+    return vf_hsum(sum);
+}
+
+/* The mask of n keys added to s. */
+static void few_mask(const cj_attention_job *j, const char *mask, int64_t n, float *s)
+{
+    float row[RUN];
+    CJ_K(cj__convert_strided)(j->mask_type, mask, j->mask.column, CJ_F32, row, n);
+    for (int64_t e = 0; e < n; e++) s[e] = j->mask_type != CJ_BOOL ? s[e] + row[e] * LOG2E : row[e] != 0 ? s[e] : -INFINITY;
+}
+
+static void few_dropout(const cj_attention_job *j, int64_t h, int64_t i, int64_t at, int64_t n, float *p)
+{
+    const uint64_t threshold = cj_philox_threshold(1 - j->drop), first = (uint64_t)((h * j->tq + i) * j->tk + at);
+    const float factor = j->drop < 1 ? (float)(1 / (1 - j->drop)) : 0;
+    uint32_t key[2], words[RUN + 64];
+    cj_philox_key(j->seed, j->stream, key);
+    const int skip = (int)(first % 4);
+    CJ_K(cj__philox_words)(key, j->call, first / 4, (int)(skip + n + 3) / 4, words);
+    for (int64_t e = 0; e < n; e++) p[e] *= cj_philox_bernoulli(words[skip + e], threshold) ? factor : 0;
+}
+
+CJ_INLINE void few_row(cj_dtype t, const cj_attention_job *j, int64_t h, int64_t i)
+{
+    _Alignas(64) float q[WIDEST + CJ_VL], s[RUN + CJ_VL], o[WIDEST + 4 * CJ_VL];
+    const int64_t elem = t == CJ_F32 ? 4 : 2;
+    const char *k = head_of(j, &j->k, elem, h, true), *v = head_of(j, &j->v, elem, h, true);
+    int64_t length = j->tk;
+    if (j->length.data) length = *(const int64_t *)head_of(j, &j->length, sizeof(int64_t), h, false);
+    if (j->causal) length -= j->tq - 1 - i;
+    load_rows(t, (const char *)head_of(j, &j->q, elem, h, false) + i * j->q.row * elem, j->q.row, 1, j->d, (float)j->scale * LOG2E, q, 1);
+    memset(o, 0, sizeof o);
+    float top = -INFINITY, sum = 0;
+    for (int64_t at = 0; at < length; at += RUN) {
+        const int64_t n = least(RUN, length - at);
+        few_scores(t, q, k + at * j->k.row * elem, j->k.row, j->d, n, s);
+        if (j->mask.data) {
+            const int64_t size = cj__elem_size(j->mask_type);
+            few_mask(j, (const char *)head_of(j, &j->mask, size, h, false) + (i * j->mask.row + at * j->mask.column) * size, n, s);
+        }
+        for (int64_t e = n; e < padded(n); e++) s[e] = -INFINITY;
+        vf most = vf_set1(top);
+        for (int64_t e = 0; e < n; e += CJ_VL) most = vf_max(vf_load(s + e), most);
+        const float now = vf_hmax(most), base = now == -INFINITY ? 0 : now;
+        const float shrink = vr_exp2(vf_set1(top - base))[0];
+        sum = sum * shrink + few_exp(s, n, base);
+        if (j->drop > 0) few_dropout(j, h, i, at, n, s);
+        for (int64_t e = 0; e < j->dv && at > 0; e += CJ_VL) vf_store(o + e, vf_load(o + e) * vf_set1(shrink));
+        few_sums(t, s, v + at * j->v.row * elem, j->v.row, j->dv, n, o);
+        top = now;
+    }
+    const bool seen = top != -INFINITY;
+    const int64_t to = h * j->tq + i;
+    for (int64_t e = 0; e < j->dv; e += CJ_VL) vf_store(o + e, vf_load(o + e) * vf_set1(seen ? 1 / sum : 0));
+    if (j->wide) store_rows(CJ_F32, o, 1, j->dv, 1, j->wide + to * j->dv);
+    store_rows(t, o, 1, j->dv, 1, (char *)j->o + to * j->dv * elem);
+    ((float *)j->lse)[to] = seen ? top * LN2 + vf_log(vf_set1(sum))[0] : INFINITY;
+}
+
+static void few_tasks(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const cj_attention_job *j = arg;
+    (void)worker;
+    for (int64_t r = begin; r < end; r++) CJ_BY_TYPE(j->t, few_row(T, j, r / j->tq, r % j->tq))
+}
+
+/* ---- entry --------------------------------------------------------------------------------------------------------------------------------------------- */
+
+size_t CJ_K(cj__attention_workspace)(const cj_attention_job *j, bool backward, int threads)
+{
+    if (j->t == CJ_F64) return CJ_K(cj__attention_workspace_f64)(j, backward, threads);
+    return !backward && few(j) ? 0 : workspace(j, backward, threads);
+}
+
+void CJ_K(cj__attention)(cj_pool *pool, const cj_attention_job *j, bool backward, void *scratch)
+{
+    if (j->t == CJ_F64) {
+        CJ_K(cj__attention_f64)(pool, j, backward, scratch);
+    } else if (!backward && few(j)) {
+        const int64_t work = j->tk * (j->d + j->dv);
+        cj__parallel_for(pool, j->heads * j->tq, work < 65536 ? 65536 / (work ? work : 1) : 1, few_tasks, (void *)(uintptr_t)j);
+    } else {
+        run(pool, j, backward, scratch);
+    }
+}

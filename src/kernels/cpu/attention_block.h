@@ -1,0 +1,676 @@
+/* The body of attention.c and attention_f64.c: attention block by block, for one type of numbers.
+ *
+ * The queries of a block are the lanes of the vectors: scores, weights and their gradients are kept transposed, [key][query], so that maxima and sums over the keys
+ * need no step across lanes, and keys and values are read as they are, one number at a time, broadcast.  With S in units of log 2 (the scale takes log2(e) along):
+ *
+ *   forward   Sᵀ = k·qᵀ          m' = max(m, max S)   P = 2^(S - m')   l = l·2^(m - m') + sum P   Oᵀ = Oᵀ·2^(m - m') + vᵀ·Pᵀ     o = O/l, lse = log sum
+ *   backward  Sᵀ = k·qᵀ   P = 2^(S - lse)   dPᵀ = v·doᵀ   dS = P∘(dP - D), D = rowsum(do∘o)   dV += Pᵀ·do   dK += dSᵀ·q   dQᵀ += kᵀ·dSᵀ
+ *
+ * Dropout multiplies P by 0 or 1/(1-p) after l is summed, and dP in the backward pass, where it is drawn again from the same counter.  All six products have one form,
+ * broadcast numbers times vectors (`product`).  Blocks are cut at multiples of BLOCK whoever works on them, and sums over blocks run upwards: the number of threads does not show.
+ *
+ * The including file defines: real, REAL (its dtype), vr, LANES, TILE_ROWS(V), TILE_WIDTH, vr_set1, vr_load, vr_store, vr_fma, vr_max (NaN in the first operand is
+ * skipped), vr_at_most (a <= b ? x : y), vr_exp2 (0 where the result would be below the normal numbers), vr_log, vr_zip_low, vr_zip_high.
+ */
+#include <string.h>
+
+#include "core/philox.h"
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/random.h"
+
+enum { BLOCK = 64, PIECE = 16 }; /* queries and keys of a block; keys of a piece: what the causal border is cut into */
+
+#define LN2 ((real)0.69314718055994530942)
+#define LOG2E ((real)1.44269504088896340736)
+
+CJ_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+CJ_INLINE int64_t vectors(int64_t n) { return (n + LANES - 1) / LANES; }
+CJ_INLINE int64_t padded(int64_t n) { return vectors(n) * LANES; }
+
+/* ---- products: C[m][n] (+)= A[m][k]·B[k][n], n in whole vectors ------------------------------------------------------------------------------ */
+
+typedef struct tile {
+    const real *a, *b;
+    real *c;
+    int64_t a_row, a_col, b_row, c_row, k;
+    bool add;
+} tile;
+
+#define UNROLL _Pragma("GCC unroll 16")
+
+/* `count` times R rows by V vectors, with all sums in registers.  Rows are addressed as one pointer per four plus 0 … 3 strides: 12 rows need 6 registers. */
+CJ_INLINE void tile_run(const tile *t, int64_t count, const int R, const int V)
+{
+    int64_t row1 = t->a_row, row2 = 2 * row1, row3 = 3 * row1;
+    const int64_t a_col = t->a_col, b_row = t->b_row, c_row = t->c_row, k = t->k;
+    const real *a = t->a;
+    real *c = t->c;
+    const bool add = t->add;
+    __asm__("" : "+r"(row1), "+r"(row2), "+r"(row3)); /* or the compiler makes a running pointer for every row, which would spill */
+    for (; count > 0; count--, a += R * row1, c += R * c_row) {
+        vr sum[12][4];
+        UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) sum[i][v] = vr_set1(0);
+        const real *a0 = a, *a4 = a0 + 4 * row1, *a8 = a0 + 8 * row1, *b = t->b;
+#define STEP                                                                                                                               \
+    do {                                                                                                                                   \
+        vr x[4];                                                                                                                           \
+        UNROLL for (int v = 0; v < V; v++) x[v] = vr_load(b + v * LANES);                                                                  \
+        UNROLL for (int i = 0; i < R; i++)                                                                                                 \
+        {                                                                                                                                  \
+            const real *q = i < 4 ? a0 : i < 8 ? a4 : a8;                                                                                  \
+            const vr y = vr_set1(q[i % 4 == 0 ? 0 : i % 4 == 1 ? row1 : i % 4 == 2 ? row2 : row3]);                                        \
+            UNROLL for (int v = 0; v < V; v++) sum[i][v] = vr_fma(y, x[v], sum[i][v]);                                                     \
+        }                                                                                                                                  \
+        b += b_row;                                                                                                                        \
+        a0 += a_col;                                                                                                                       \
+        if (R > 4) a4 += a_col;                                                                                                            \
+        if (R > 8) a8 += a_col;                                                                                                            \
+    } while (0)
+        int64_t p = k;
+        for (; p > 3; p -= 4) {
+            STEP;
+            STEP;
+            STEP;
+            STEP;
+        }
+        for (; p > 0; p--) STEP;
+#undef STEP
+        if (add) {
+            UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) sum[i][v] =
+                vr_load(c + i * c_row + v * LANES) + sum[i][v];
+        }
+        UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) vr_store(c + i * c_row + v * LANES, sum[i][v]);
+    }
+}
+
+typedef void tile_fn(const tile *t, int64_t count);
+#define TILE(R, V)                                                                                                                         \
+    static void tile_##R##x##V(const tile *t, int64_t count) { tile_run(t, count, R, V); }
+/* clang-format off */
+TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1) TILE(8, 1)
+TILE(1, 2) TILE(2, 2) TILE(3, 2) TILE(4, 2) TILE(5, 2) TILE(6, 2)
+#if TILE_WIDTH == 4
+TILE(7, 2) TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2)
+TILE(1, 3) TILE(2, 3) TILE(3, 3) TILE(4, 3) TILE(5, 3) TILE(6, 3) TILE(7, 3) TILE(8, 3)
+TILE(1, 4) TILE(2, 4) TILE(3, 4) TILE(4, 4) TILE(5, 4) TILE(6, 4)
+#endif
+static tile_fn *const tiles[TILE_WIDTH][12] = {
+    { tile_1x1, tile_2x1, tile_3x1, tile_4x1, tile_5x1, tile_6x1, tile_7x1, tile_8x1 },
+#if TILE_WIDTH == 4
+    { tile_1x2, tile_2x2, tile_3x2, tile_4x2, tile_5x2, tile_6x2, tile_7x2, tile_8x2, tile_9x2, tile_10x2, tile_11x2, tile_12x2 },
+    { tile_1x3, tile_2x3, tile_3x3, tile_4x3, tile_5x3, tile_6x3, tile_7x3, tile_8x3 },
+    { tile_1x4, tile_2x4, tile_3x4, tile_4x4, tile_5x4, tile_6x4 },
+#else
+    { tile_1x2, tile_2x2, tile_3x2, tile_4x2, tile_5x2, tile_6x2 },
+#endif
+};
+/* clang-format on */
+
+static void product(int64_t m, int64_t n_vectors, int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b, int64_t b_row,
+                    real *c, int64_t c_row, bool add)
+{
+    for (int64_t v = 0, width; v < n_vectors; v += width) {
+        const int64_t left = n_vectors - v;
+        width = left <= TILE_WIDTH ? left : left == TILE_WIDTH + 1 ? (left + 1) / 2 : TILE_WIDTH;
+        const int64_t most = TILE_ROWS(width);
+        /* tiles of about the same height: `tall` ones of `rows` rows, the others one less */
+        const int64_t count = (m + most - 1) / most, rows = (m + count - 1) / (count ? count : 1), tall = m - (rows - 1) * count;
+        tile t = { a, b + v * LANES, c + v * LANES, a_row, a_col, b_row, c_row, k, add };
+        if (tall > 0) tiles[width - 1][rows - 1](&t, tall);
+        if (tall == count) continue;
+        t.a += tall * rows * a_row;
+        t.c += tall * rows * c_row;
+        tiles[width - 1][rows - 2](&t, count - tall);
+    }
+}
+
+/* ---- rows and their transposes --------------------------------------------------------------------------------------------------------------- */
+
+/* to[j][i] = from[i][j] for a multiple of LANES rows and columns: each round interleaves the first half of the rows with the second. */
+static void transpose(const real *from, int64_t from_row, int64_t rows, int64_t columns, real *to, int64_t to_row)
+{
+    for (int64_t i = 0; i < rows; i += LANES)
+        for (int64_t j = 0; j < columns; j += LANES) {
+            vr x[LANES], y[LANES];
+            UNROLL for (int r = 0; r < LANES; r++) x[r] = vr_load(from + (i + r) * from_row + j);
+            UNROLL for (int round = LANES; round > 1; round /= 2)
+            {
+                UNROLL for (int r = 0; r < LANES / 2; r++)
+                {
+                    y[2 * r] = vr_zip_low(x[r], x[r + LANES / 2]);
+                    y[2 * r + 1] = vr_zip_high(x[r], x[r + LANES / 2]);
+                }
+                UNROLL for (int r = 0; r < LANES; r++) x[r] = y[r];
+            }
+            UNROLL for (int r = 0; r < LANES; r++) vr_store(to + (j + r) * to_row + i, x[r]);
+        }
+}
+
+CJ_INLINE void load_run(cj_dtype t, const void *from, real *to, int64_t n)
+{
+    if (t == REAL) memcpy(to, from, (size_t)n * sizeof(real));
+    else CJ_K(cj__convert)(t, from, REAL, to, n);
+}
+
+/* n rows of `width` numbers, times `scale`, to rows of a multiple of LANES; what is added, `rows` included, is zeros. */
+static void load_rows(cj_dtype t, const void *from, int64_t from_row, int64_t n, int64_t width, real scale, real *to, int64_t rows)
+{
+    const int64_t wide = padded(width), elem = cj__elem_size(t);
+    const vr s = vr_set1(scale);
+    for (int64_t i = 0; i < n; i++) {
+        const char *x = (const char *)from + i * from_row * elem;
+        real *y = to + i * wide;
+        if (t == REAL && width == wide) {
+            for (int64_t e = 0; e < width; e += LANES) vr_store(y + e, vr_load((const real *)x + e) * s);
+            continue;
+        }
+        load_run(t, x, y, width);
+        for (int64_t e = width; e < wide; e++) y[e] = 0;
+        for (int64_t e = 0; e < wide; e += LANES) vr_store(y + e, vr_load(y + e) * s);
+    }
+    memset(to + n * wide, 0, (size_t)((rows - n) * wide) * sizeof *to);
+}
+
+/* The first `width` numbers of n rows, times `scale`, to contiguous rows of type t. */
+static void store_rows(cj_dtype t, real *from, int64_t n, int64_t width, real scale, void *to)
+{
+    const int64_t wide = padded(width), elem = cj__elem_size(t);
+    const vr s = vr_set1(scale);
+    for (int64_t i = 0; i < n; i++) {
+        real *x = from + i * wide;
+        char *y = (char *)to + i * width * elem;
+        const bool direct = t == REAL && width == wide;
+        for (int64_t e = 0; e < wide; e += LANES) vr_store(direct ? (real *)y + e : x + e, vr_load(x + e) * s);
+        if (!direct) CJ_K(cj__convert)(REAL, x, t, y, width);
+    }
+}
+
+/* ---- one head ------------------------------------------------------------------------------------------------------------------------------------ */
+
+/* A worker's memory; what a pass does not use is NULL. */
+typedef struct room {
+    real *q_t, *q_rows, *g_t, *g_rows; /* the block's queries, scaled, and gradients of its results: [d][BLOCK] and [BLOCK][d] */
+    real *out_t, *out_rows;            /* O or dQ */
+    real *s, *dp;                      /* [key][query]: S, then P; dP, then dS */
+    real *bias, *keep;                 /* [key][query]: mask and dropout, where there are some */
+    real *rows;                        /* [query][key]: to be transposed into these */
+    real *k, *v;                       /* all keys and values of a head, unless they are used where they lie */
+    real *dk, *dv;                     /* [key][d]: gradients of a range of keys */
+} room;
+
+static bool lies_well(const cj_attention_job *j, const cj_heads *x, int64_t width) { return j->t == REAL && x->row == width; }
+
+/* Cuts the room out of memory (or counts, for memory NULL); `keys`: of a range of gradients.  Returns the bytes. */
+static size_t room_cut(const cj_attention_job *j, bool backward, int64_t keys, real *memory, room *r)
+{
+    const int64_t d = padded(j->d), dv = padded(j->dv), wide = d > dv ? d : dv;
+    size_t at = 0;
+#define CUT(field, condition, count)                                                                                                       \
+    do {                                                                                                                                   \
+        r->field = (condition) && memory ? memory + at : NULL;                                                                             \
+        if (condition) at += (size_t)(count);                                                                                              \
+    } while (0)
+    CUT(q_t, true, d * BLOCK);
+    CUT(q_rows, true, d * BLOCK);
+    CUT(g_t, backward, dv * BLOCK);
+    CUT(g_rows, backward, dv * BLOCK);
+    CUT(out_t, true, wide * BLOCK);
+    CUT(out_rows, true, wide * BLOCK);
+    CUT(s, true, BLOCK * BLOCK);
+    CUT(dp, backward, BLOCK * BLOCK);
+    CUT(bias, j->mask.data != NULL, BLOCK * BLOCK);
+    CUT(keep, j->drop > 0, BLOCK * BLOCK);
+    CUT(rows, j->mask.data || j->drop > 0, BLOCK * BLOCK);
+    CUT(k, !lies_well(j, &j->k, j->d), (j->tk * j->d + 15) / 16 * 16);
+    CUT(v, !lies_well(j, &j->v, j->dv), (j->tk * j->dv + 15) / 16 * 16);
+    CUT(dk, backward, keys * d);
+    CUT(dv, backward, keys * dv);
+#undef CUT
+    return (at * sizeof(real) + 63) / 64 * 64;
+}
+
+/* Where head h of x begins; shared: x has one head for a group of q's. */
+static const void *head_of(const cj_attention_job *j, const cj_heads *x, int64_t elem, int64_t h, bool shared)
+{
+    int64_t at = 0;
+    for (int a = j->leads - 1; a >= 0; a--) {
+        const int64_t i = h % j->lead[a];
+        at += (shared && a == j->leads - 1 ? i / j->group : i) * x->lead[a];
+        h /= j->lead[a];
+    }
+    return (const char *)x->data + at * elem;
+}
+
+/* Keys, values and what can be seen of them by head h. */
+typedef struct head {
+    int64_t h, keys, offset; /* keys: that anybody may see; query i stands at key i + offset */
+    const real *k, *v;       /* rows of d and dv */
+    const char *q, *mask;
+} head;
+
+/* The keys and values of a head stay in the room for the next heads of its group and the next blocks. */
+static void head_open(const cj_attention_job *j, room *r, int64_t h, head *x)
+{
+    const int64_t elem = cj__elem_size(j->t), mask_elem = j->mask.data ? cj__elem_size(j->mask_type) : 0;
+    const bool loaded = x->h >= 0 && x->h / j->group == h / j->group;
+    int64_t length = j->tk;
+    if (j->length.data) length = *(const int64_t *)head_of(j, &j->length, sizeof(int64_t), h, false);
+    *x = (head){ .h = h, .keys = length, .offset = length - j->tq, .k = x->k, .v = x->v };
+    x->q = head_of(j, &j->q, elem, h, false);
+    if (j->mask.data) x->mask = head_of(j, &j->mask, mask_elem, h, false);
+    if (loaded) return;
+    const char *k = head_of(j, &j->k, elem, h, true), *v = head_of(j, &j->v, elem, h, true);
+    x->k = r->k ? r->k : (const real *)k;
+    x->v = r->v ? r->v : (const real *)v;
+    for (int64_t i = 0; i < j->tk; i++) {
+        if (r->k) load_run(j->t, k + i * j->k.row * elem, r->k + i * j->d, j->d);
+        if (r->v) load_run(j->t, v + i * j->v.row * elem, r->v + i * j->dv, j->dv);
+    }
+}
+
+/* A block of queries of a head. */
+typedef struct queries {
+    int64_t first, n, n_vectors; /* the last vector may stand for fewer queries */
+    int64_t keys;                /* that some of them see */
+} queries;
+
+static queries queries_of(const cj_attention_job *j, const head *x, int64_t first)
+{
+    queries b = { .first = first, .n = least(BLOCK, j->tq - first), .keys = x->keys };
+    b.n_vectors = vectors(b.n);
+    if (j->causal) b.keys = least(b.keys, first + b.n + x->offset);
+    if (b.keys < 0) b.keys = 0;
+    return b;
+}
+
+static void load_queries(const cj_attention_job *j, const head *x, const queries *b, room *r)
+{
+    load_rows(j->t, x->q + b->first * j->q.row * cj__elem_size(j->t), j->q.row, b->n, j->d, (real)j->scale * LOG2E, r->q_rows,
+              b->n_vectors * LANES);
+    transpose(r->q_rows, padded(j->d), b->n_vectors * LANES, padded(j->d), r->q_t, BLOCK);
+}
+
+/* Keys [first, first + n) beside a block of queries: the piece [begin, end) is of no interest to the vectors before from. */
+typedef struct piece {
+    int64_t begin, end, from;
+} piece;
+typedef struct keys {
+    int64_t first, n;
+    bool border; /* some of the queries do not see all of them */
+    int pieces;
+    piece piece[BLOCK / PIECE];
+} keys;
+
+static keys keys_of(const cj_attention_job *j, const head *x, const queries *b, int64_t first)
+{
+    keys k = { .first = first, .n = least(BLOCK, b->keys - first), .pieces = 1 };
+    k.piece[0] = (piece){ 0, k.n, 0 };
+    const int64_t own = b->first + x->offset - first; /* the first query's own key, within the block */
+    k.border = j->causal && own < k.n - 1;
+    if (!k.border) return k;
+    k.pieces = 0;
+    for (int64_t begin = 0; begin < k.n; begin += PIECE) {
+        const int64_t from = begin > own ? (begin - own) / LANES : 0;
+        if (from < b->n_vectors) k.piece[k.pieces++] = (piece){ begin, least(begin + PIECE, k.n), from };
+    }
+    return k;
+}
+/* How many of the keys a vector of queries has to do with. */
+static int64_t reach(const keys *k, int64_t vector)
+{
+    int64_t end = 0;
+    for (int i = 0; i < k->pieces && k->piece[i].from <= vector; i++) end = k->piece[i].end;
+    return end;
+}
+
+/* to[key][query] = rows of keys · lanes of queries */
+static void scores(const keys *k, const queries *b, const real *rows, int64_t width, const real *lanes, real *to)
+{
+    for (int i = 0; i < k->pieces; i++) {
+        const piece *p = &k->piece[i];
+        product(p->end - p->begin, b->n_vectors - p->from, width, rows + (k->first + p->begin) * width, width, 1, lanes + p->from * LANES,
+                BLOCK, to + p->begin * BLOCK + p->from * LANES, BLOCK, false);
+    }
+}
+/* to[·][query] += rowsᵀ of keys · weights[key][query] */
+static void spread(const keys *k, const queries *b, const real *rows, int64_t width, const real *weights, real *to)
+{
+    for (int i = 0; i < k->pieces; i++) {
+        const piece *p = &k->piece[i];
+        product(width, b->n_vectors - p->from, p->end - p->begin, rows + (k->first + p->begin) * width, 1, width,
+                weights + p->begin * BLOCK + p->from * LANES, BLOCK, to + p->from * LANES, BLOCK, true);
+    }
+}
+/* to[key][·] += weights[key][query] · rows of queries */
+static void gather(const keys *k, const queries *b, const real *weights, const real *rows, int64_t width, real *to)
+{
+    for (int i = 0; i < k->pieces; i++) {
+        const piece *p = &k->piece[i];
+        product(p->end - p->begin, vectors(width), (b->n_vectors - p->from) * LANES, weights + p->begin * BLOCK + p->from * LANES, BLOCK, 1,
+                rows + p->from * LANES * padded(width), padded(width), to + p->begin * padded(width), padded(width), true);
+    }
+}
+
+/* bias[key][query]: what a float mask adds, in units of log 2; 0 or -inf for a boolean one. */
+static void load_mask(const cj_attention_job *j, const head *x, const queries *b, const keys *k, room *r)
+{
+    const int64_t elem = cj__elem_size(j->mask_type), n = j->mask.row ? b->n : 1;
+    for (int64_t i = 0; i < n; i++) {
+        real *row = r->rows + i * BLOCK;
+        const char *from = x->mask + ((b->first + i) * j->mask.row + k->first * j->mask.column) * elem;
+        CJ_K(cj__convert_strided)(j->mask_type, from, j->mask.column, REAL, row, k->n);
+        if (j->mask_type == CJ_BOOL)
+            for (int64_t e = 0; e < k->n; e++) row[e] = row[e] != 0 ? 0 : -(real)INFINITY;
+        else
+            for (int64_t e = 0; e < k->n; e++) row[e] *= LOG2E;
+    }
+    if (j->mask.row == 0) { /* the same for all queries */
+        for (int64_t e = 0; e < k->n; e++)
+            for (int64_t i = 0; i < b->n_vectors; i++) vr_store(r->bias + e * BLOCK + i * LANES, vr_set1(r->rows[e]));
+        return;
+    }
+    memset(r->rows + n * BLOCK, 0, (size_t)((b->n_vectors * LANES - n) * BLOCK) * sizeof(real));
+    transpose(r->rows, BLOCK, b->n_vectors * LANES, padded(k->n), r->bias, BLOCK);
+}
+
+/* keep[key][query]: 0 or 1/(1-p). */
+static void draw_dropout(const cj_attention_job *j, const head *x, const queries *b, const keys *k, room *r)
+{
+    const uint64_t threshold = cj_philox_threshold(1 - j->drop);
+    const real factor = j->drop < 1 ? (real)(1 / (1 - j->drop)) : 0;
+    uint32_t key[2], words[2 * BLOCK]; /* BLOCK + 3, and what a whole group of vectors makes of it */
+    cj_philox_key(j->seed, j->stream, key);
+    for (int64_t i = 0; i < b->n; i++) {
+        const uint64_t first = (uint64_t)((x->h * j->tq + b->first + i) * j->tk + k->first);
+        const int skip = (int)(first % 4);
+        CJ_K(cj__philox_words)(key, j->call, first / 4, (int)(skip + k->n + 3) / 4, words);
+        real *row = r->rows + i * BLOCK;
+        for (int64_t e = 0; e < k->n; e++) row[e] = cj_philox_bernoulli(words[skip + e], threshold) ? factor : 0;
+    }
+    memset(r->rows + b->n * BLOCK, 0, (size_t)((b->n_vectors * LANES - b->n) * BLOCK) * sizeof(real));
+    transpose(r->rows, BLOCK, b->n_vectors * LANES, padded(k->n), r->keep, BLOCK);
+}
+
+static void load_extras(const cj_attention_job *j, const head *x, const queries *b, const keys *k, room *r)
+{
+    if (r->bias) load_mask(j, x, b, k, r);
+    if (r->keep) draw_dropout(j, x, b, k, r);
+}
+
+/* Positions of a vector's queries among the keys of the block. */
+CJ_INLINE vr positions(const head *x, const queries *b, const keys *k, int64_t vector)
+{
+    const int64_t at = b->first + vector * LANES + x->offset - k->first;
+    if (!k->border) return vr_set1(0); /* nobody asks */
+    real lane[LANES];
+    for (int l = 0; l < LANES; l++) lane[l] = (real)(at < -BLOCK ? -BLOCK : at) + (real)l;
+    return vr_load(lane);
+}
+
+/* ---- forward -------------------------------------------------------------------------------------------------------------------------------------- */
+
+/* The maxima of S over the keys of a block; masked scores are written back. */
+CJ_INLINE vr block_max(real *s, const real *bias, bool border, vr position, int64_t n, vr top)
+{
+    const vr never = vr_set1(-(real)INFINITY);
+    if (!bias && !border) {
+        vr t[4] = { top, never, never, never };
+        int64_t e = 0;
+        for (; e + 4 <= n; e += 4)
+            for (int u = 0; u < 4; u++) t[u] = vr_max(vr_load(s + (e + u) * BLOCK), t[u]);
+        for (; e < n; e++) t[0] = vr_max(vr_load(s + e * BLOCK), t[0]);
+        return vr_max(vr_max(t[1], t[0]), vr_max(t[3], t[2]));
+    }
+    for (int64_t e = 0; e < n; e++) {
+        vr x = vr_load(s + e * BLOCK);
+        if (bias) x = x + vr_load(bias + e * BLOCK);
+        if (border) x = vr_at_most(vr_set1((real)e), position, x, never);
+        vr_store(s + e * BLOCK, x);
+        top = vr_max(x, top);
+    }
+    return top;
+}
+
+/* P = 2^(S - top) in place of S; returns the sum over the keys. */
+CJ_INLINE vr block_exp(real *s, const real *keep, int64_t n, vr top)
+{
+    vr a = vr_set1(0), b = a;
+    int64_t e = 0;
+    for (; e + 2 <= n; e += 2) {
+        vr p = vr_exp2(vr_load(s + e * BLOCK) - top), q = vr_exp2(vr_load(s + (e + 1) * BLOCK) - top);
+        a = a + p;
+        b = b + q;
+        if (keep) p = p * vr_load(keep + e * BLOCK), q = q * vr_load(keep + (e + 1) * BLOCK);
+        vr_store(s + e * BLOCK, p);
+        vr_store(s + (e + 1) * BLOCK, q);
+    }
+    if (e < n) {
+        vr p = vr_exp2(vr_load(s + e * BLOCK) - top);
+        a = a + p;
+        if (keep) p = p * vr_load(keep + e * BLOCK);
+        vr_store(s + e * BLOCK, p);
+    }
+    return a + b;
+}
+
+static void forward_block(const cj_attention_job *j, room *r, const head *x, int64_t first)
+{
+    const queries b = queries_of(j, x, first);
+    const int64_t wide = padded(j->dv), elem = cj__elem_size(j->t);
+    const vr never = vr_set1(-(real)INFINITY), zero = vr_set1(0), one = vr_set1(1);
+    _Alignas(64) real top[BLOCK], sum[BLOCK], lse[BLOCK];
+    load_queries(j, x, &b, r);
+    memset(r->out_t, 0, (size_t)(wide * BLOCK) * sizeof(real));
+    for (int64_t i = 0; i < BLOCK; i += LANES) vr_store(top + i, never), vr_store(sum + i, zero);
+    for (int64_t at = 0; at < b.keys; at += BLOCK) {
+        const keys k = keys_of(j, x, &b, at);
+        scores(&k, &b, x->k, j->d, r->q_t, r->s);
+        load_extras(j, x, &b, &k, r);
+        for (int64_t v = 0; v < b.n_vectors; v++) {
+            const int64_t n = reach(&k, v), lane = v * LANES;
+            if (n == 0) continue;
+            const vr was = vr_load(top + lane);
+            const vr now = block_max(r->s + lane, r->bias ? r->bias + lane : NULL, k.border, positions(x, &b, &k, v), n, was);
+            const vr base = vr_at_most(now, never, zero, now); /* nothing seen yet: any finite number will do */
+            const vr shrink = vr_exp2(was - base);
+            const vr part = block_exp(r->s + lane, r->keep ? r->keep + lane : NULL, n, base);
+            vr_store(top + lane, now);
+            vr_store(sum + lane, vr_fma(vr_load(sum + lane), shrink, part));
+            for (int64_t e = 0; e < j->dv && at > 0; e++)
+                vr_store(r->out_t + e * BLOCK + lane, vr_load(r->out_t + e * BLOCK + lane) * shrink);
+        }
+        spread(&k, &b, x->v, j->dv, r->s, r->out_t);
+    }
+    for (int64_t v = 0; v < b.n_vectors; v++) {
+        const int64_t lane = v * LANES;
+        const vr total = vr_load(sum + lane), most = vr_load(top + lane);
+        const vr inverse = vr_at_most(most, never, zero, one / total);
+        for (int64_t e = 0; e < j->dv; e++) vr_store(r->out_t + e * BLOCK + lane, vr_load(r->out_t + e * BLOCK + lane) * inverse);
+        vr_store(lse + lane, vr_at_most(most, never, vr_set1((real)INFINITY), vr_fma(most, vr_set1(LN2), vr_log(total))));
+    }
+    transpose(r->out_t, BLOCK, wide, b.n_vectors * LANES, r->out_rows, wide);
+    if (j->wide) store_rows(CJ_F32, r->out_rows, b.n, j->dv, 1, j->wide + (x->h * j->tq + first) * j->dv);
+    store_rows(j->t, r->out_rows, b.n, j->dv, 1, (char *)j->o + (x->h * j->tq + first) * j->dv * elem);
+    memcpy((real *)j->lse + x->h * j->tq + first, lse, (size_t)b.n * sizeof(real));
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------------------------------------------- */
+
+enum { FOR_QUERIES = 1, FOR_KEYS = 2 }; /* which gradients a task makes */
+
+/* S and dP become P and dS. */
+CJ_INLINE void block_slopes(real *s, real *dp, const real *bias, const real *keep, bool border, vr position, int64_t n, vr lse, vr delta)
+{
+    const vr never = vr_set1(-(real)INFINITY);
+    for (int64_t e = 0; e < n; e++) {
+        vr x = vr_load(s + e * BLOCK), g = vr_load(dp + e * BLOCK);
+        if (bias) x = x + vr_load(bias + e * BLOCK);
+        if (border) x = vr_at_most(vr_set1((real)e), position, x, never);
+        vr p = vr_exp2(x - lse), kept = p;
+        if (keep) {
+            const vr factor = vr_load(keep + e * BLOCK);
+            g = g * factor;
+            kept = p * factor;
+        }
+        vr_store(s + e * BLOCK, kept);
+        vr_store(dp + e * BLOCK, p * (g - delta));
+    }
+}
+
+/* lse, in units of log 2, and D of a block's queries; queries that are not there see nothing. */
+static void load_statistics(const cj_attention_job *j, const head *x, const queries *b, room *r, real *lse, real *delta)
+{
+    const int64_t wide = padded(j->dv), at = x->h * j->tq + b->first, lanes = b->n_vectors * LANES;
+    for (int64_t i = 0; i < lanes; i++) lse[i] = i < b->n ? ((const real *)j->lse)[at + i] * LOG2E : (real)INFINITY;
+    load_rows(REAL, (const real *)j->o + at * j->dv, j->dv, b->n, j->dv, 1, r->out_rows, lanes);
+    transpose(r->out_rows, wide, lanes, wide, r->out_t, BLOCK);
+    for (int64_t i = 0; i < lanes; i += LANES) {
+        vr sum = vr_set1(0);
+        for (int64_t e = 0; e < j->dv; e++) sum = vr_fma(vr_load(r->out_t + e * BLOCK + i), vr_load(r->g_t + e * BLOCK + i), sum);
+        vr_store(delta + i, sum);
+    }
+}
+
+/* A block of queries against the keys [key0, key1), whose gradients begin at r->dk and r->dv. */
+static void backward_block(const cj_attention_job *j, room *r, const head *x, int64_t first, int64_t key0, int64_t key1, int wanted)
+{
+    const queries b = queries_of(j, x, first);
+    const int64_t d = padded(j->d), dv = padded(j->dv), elem = cj__elem_size(j->t), end = least(b.keys, key1);
+    _Alignas(64) real lse[BLOCK], delta[BLOCK];
+    if (end > key0) {
+        const char *g = head_of(j, &j->g, elem, x->h, false);
+        load_queries(j, x, &b, r);
+        load_rows(j->t, g + first * j->g.row * elem, j->g.row, b.n, j->dv, 1, r->g_rows, b.n_vectors * LANES);
+        transpose(r->g_rows, dv, b.n_vectors * LANES, dv, r->g_t, BLOCK);
+        load_statistics(j, x, &b, r, lse, delta);
+    }
+    if (wanted & FOR_QUERIES) memset(r->out_t, 0, (size_t)(d * BLOCK) * sizeof(real));
+    for (int64_t at = key0; at < end; at += BLOCK) {
+        const keys k = keys_of(j, x, &b, at);
+        scores(&k, &b, x->k, j->d, r->q_t, r->s);
+        scores(&k, &b, x->v, j->dv, r->g_t, r->dp);
+        load_extras(j, x, &b, &k, r);
+        for (int64_t v = 0; v < b.n_vectors; v++) {
+            const int64_t lane = v * LANES;
+            block_slopes(r->s + lane, r->dp + lane, r->bias ? r->bias + lane : NULL, r->keep ? r->keep + lane : NULL, k.border,
+                         positions(x, &b, &k, v), reach(&k, v), vr_load(lse + lane), vr_load(delta + lane));
+        }
+        if (wanted & FOR_QUERIES) spread(&k, &b, x->k, j->d, r->dp, r->out_t);
+        if (wanted & FOR_KEYS) {
+            gather(&k, &b, r->s, r->g_rows, j->dv, r->dv + (at - key0) * dv);
+            gather(&k, &b, r->dp, r->q_rows, j->d, r->dk + (at - key0) * d);
+        }
+    }
+    if (wanted & FOR_QUERIES) {
+        transpose(r->out_t, BLOCK, d, b.n_vectors * LANES, r->out_rows, d);
+        store_rows(j->t, r->out_rows, b.n, j->d, (real)j->scale, (char *)j->dq + (x->h * j->tq + first) * j->d * elem);
+    }
+}
+
+/* Gradients of the keys [key0, key1) of a head of k and v, from all queries that share it; with FOR_QUERIES those of the queries, too. */
+static void backward_keys(const cj_attention_job *j, room *r, head *x, int64_t shared, int64_t key0, int64_t key1, int wanted)
+{
+    const int64_t d = padded(j->d), dv = padded(j->dv), n = key1 - key0, elem = cj__elem_size(j->t);
+    memset(r->dk, 0, (size_t)(n * d) * sizeof(real));
+    memset(r->dv, 0, (size_t)(n * dv) * sizeof(real));
+    for (int64_t h = shared * j->group; h < (shared + 1) * j->group; h++) {
+        head_open(j, r, h, x);
+        for (int64_t first = 0; first < j->tq; first += BLOCK) backward_block(j, r, x, first, key0, key1, wanted);
+    }
+    /* the queries carry scale·log2(e) */
+    store_rows(j->t, r->dk, n, j->d, LN2, (char *)j->dk + (shared * j->tk + key0) * j->d * elem);
+    store_rows(j->t, r->dv, n, j->dv, 1, (char *)j->dvalue + (shared * j->tk + key0) * j->dv * elem);
+}
+
+/* ---- tasks ------------------------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct tasks {
+    const cj_attention_job *j;
+    char *scratch;
+    size_t bytes;           /* of a worker */
+    int64_t blocks, ranges; /* of queries; of keys */
+    int64_t keys;           /* of a range */
+} tasks;
+
+enum { RANGE = 4 * BLOCK }; /* keys of a task where heads alone are too few */
+
+static room room_of(const tasks *t, bool backward, int worker)
+{
+    room r;
+    room_cut(t->j, backward, t->keys, (real *)(void *)(t->scratch + (size_t)worker * t->bytes), &r);
+    return r;
+}
+
+/* Task: a block of queries of a head. */
+static void forward_tasks(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const tasks *t = arg;
+    room r = room_of(t, false, worker);
+    head x = { .h = -1 };
+    for (int64_t i = begin; i < end; i++) {
+        if (x.h != i / t->blocks) head_open(t->j, &r, i / t->blocks, &x);
+        forward_block(t->j, &r, &x, i % t->blocks * BLOCK);
+    }
+}
+
+/* Task: a head of k and v, with everything. */
+static void backward_heads(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const tasks *t = arg;
+    room r = room_of(t, true, worker);
+    head x = { .h = -1 };
+    for (int64_t i = begin; i < end; i++) backward_keys(t->j, &r, &x, i, 0, t->j->tk, FOR_QUERIES | FOR_KEYS);
+}
+
+/* Task: a range of keys of a head of k and v. */
+static void backward_ranges(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const tasks *t = arg;
+    room r = room_of(t, true, worker);
+    head x = { .h = -1 };
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t key0 = i % t->ranges * t->keys;
+        backward_keys(t->j, &r, &x, i / t->ranges, key0, least(key0 + t->keys, t->j->tk), FOR_KEYS);
+    }
+}
+
+/* Task: a block of queries of a head. */
+static void backward_queries(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const tasks *t = arg;
+    room r = room_of(t, true, worker);
+    head x = { .h = -1 };
+    for (int64_t i = begin; i < end; i++) {
+        if (x.h != i / t->blocks) head_open(t->j, &r, i / t->blocks, &x);
+        backward_block(t->j, &r, &x, i % t->blocks * BLOCK, 0, t->j->tk, FOR_QUERIES);
+    }
+}
+
+/* Heads of k and v that are fewer than threads are cut into ranges of keys, and the gradient of the queries is a pass of its own: two more products, the same bits. */
+static bool heads_suffice(const cj_attention_job *j, int threads) { return j->heads / j->group >= threads || j->tk <= RANGE; }
+
+static size_t workspace(const cj_attention_job *j, bool backward, int threads)
+{
+    room r;
+    return (size_t)threads * room_cut(j, backward, heads_suffice(j, threads) ? j->tk : RANGE, NULL, &r);
+}
+
+static void run(cj_pool *pool, const cj_attention_job *j, bool backward, void *scratch)
+{
+    const int threads = cj__pool_threads(pool);
+    const bool whole = heads_suffice(j, threads);
+    tasks t = { .j = j, .scratch = scratch, .keys = whole ? j->tk : RANGE };
+    t.bytes = workspace(j, backward, threads) / (size_t)threads;
+    t.blocks = (j->tq + BLOCK - 1) / BLOCK;
+    t.ranges = (j->tk + t.keys - 1) / (t.keys ? t.keys : 1);
+    const int64_t shared = j->heads / j->group;
+    if (j->heads * j->tq * j->tk * j->d < 32768) pool = NULL; /* not worth waking anybody */
+    if (!backward) {
+        cj__parallel_for(pool, j->heads * t.blocks, j->heads >= 4 * threads ? t.blocks : 1, forward_tasks, &t);
+    } else if (whole) {
+        cj__parallel_for(pool, shared, 1, backward_heads, &t);
+    } else {
+        cj__parallel_for(pool, shared * t.ranges, 1, backward_ranges, &t);
+        cj__parallel_for(pool, j->heads * t.blocks, 1, backward_queries, &t);
+    }
+}

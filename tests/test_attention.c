@@ -1,0 +1,395 @@
+/* Attention against plain loops, forward and backward, over random shapes, masks, lengths, groups, dropout and dtypes; threads, layouts, plans, memory, bad input. */
+#include "support.h"
+
+/* ---- plain loops ------------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct problem {
+    int64_t batch, heads, group, tq, tk, d, dv; /* heads: of q */
+    bool causal;
+    double scale;
+    const double *q, *k, *v, *g, *bias, *keep; /* bias, keep: [batch, heads, tq, tk], or NULL */
+    const int64_t *length;                     /* [batch, heads], or NULL */
+    double *o, *dq, *dk, *dvalue;
+} problem;
+
+static void plain_loops(const problem *p)
+{
+    double *w = calloc((size_t)p->tk + 1, sizeof *w), *s = calloc((size_t)p->tk + 1, sizeof *s);
+    for (int64_t h = 0; h < p->batch * p->heads; h++) {
+        const int64_t shared = h / p->group, n = p->length ? p->length[h] : p->tk;
+        const double *k = p->k + shared * p->tk * p->d, *v = p->v + shared * p->tk * p->dv;
+        double *dk = p->dk + shared * p->tk * p->d, *dvalue = p->dvalue + shared * p->tk * p->dv;
+        for (int64_t i = 0; i < p->tq; i++) {
+            const int64_t row = h * p->tq + i, seen = p->causal ? n - p->tq + i + 1 : n;
+            const double *q = p->q + row * p->d, *g = p->g + row * p->dv;
+            double top = -INFINITY, sum = 0, D = 0;
+            for (int64_t j = 0; j < seen; j++) {
+                w[j] = p->bias ? p->bias[row * p->tk + j] : 0;
+                for (int64_t e = 0; e < p->d; e++) w[j] += p->scale * q[e] * k[j * p->d + e];
+                top = fmax(top, w[j]);
+            }
+            if (top == -INFINITY) continue; /* sees nothing: zeros */
+            for (int64_t j = 0; j < seen; j++) sum += w[j] = exp(w[j] - top);
+            for (int64_t j = 0; j < seen; j++) {
+                const double factor = p->keep ? p->keep[row * p->tk + j] : 1, kept = w[j] / sum * factor;
+                s[j] = 0;
+                for (int64_t e = 0; e < p->dv; e++) {
+                    p->o[row * p->dv + e] += kept * v[j * p->dv + e];
+                    dvalue[j * p->dv + e] += kept * g[e];
+                    s[j] += factor * g[e] * v[j * p->dv + e];
+                }
+                D += w[j] / sum * s[j];
+            }
+            for (int64_t j = 0; j < seen; j++)
+                for (int64_t e = 0; e < p->d; e++) {
+                    const double slope = p->scale * w[j] / sum * (s[j] - D);
+                    p->dq[row * p->d + e] += slope * k[j * p->d + e];
+                    dk[j * p->d + e] += slope * q[e];
+                }
+        }
+    }
+    free(w), free(s);
+}
+
+static void compare(cj_tensor *t, const double *want, double tolerance, const char *what, const char *which)
+{
+    double *got = values_of(t), largest = 0;
+    for (int64_t i = 0; i < cj_numel(t); i++) largest = fmax(largest, fabs(want[i]));
+    for (int64_t i = 0; i < cj_numel(t); i++)
+        if (!(fabs(got[i] - want[i]) <= tolerance * (largest + 1)))
+            fail_msg("%s of %s: element %ld is %.9g, expected %.9g", what, which, (long)i, got[i], want[i]);
+    free(got);
+}
+
+/* One random case in dtype t: cj_attention and its gradients against the loops. */
+static void random_case(cj_ctx *c, cj_dtype t, uint64_t seed)
+{
+    cj_scope scope = cj_scope_open(c);
+    cj_rng_set(c, (cj_rng_state){ .seed = seed });
+    double draw[16], *u = values_of(cj_rand(c, CJ_SHAPE(16)));
+    memcpy(draw, u, sizeof draw);
+    free(u);
+#define PICK(i, low, high) ((low) + (int64_t)(draw[i] * (double)((high) - (low) + 1)))
+    problem p = { .batch = PICK(0, 1, 2), .group = PICK(1, 1, 3), .d = PICK(2, 1, 70), .dv = PICK(3, 1, 70) };
+    p.heads = p.group * PICK(4, 1, 2);
+    p.tq = draw[5] < 0.3 ? PICK(6, 1, 5) : PICK(6, 1, 140);
+    p.tk = PICK(7, 1, 150);
+    p.causal = draw[8] < 0.5;
+    p.scale = draw[9] < 0.5 ? 1 / sqrt((double)p.d) : 0.2;
+    const int mask = (int)PICK(10, 0, 4);
+    const bool lengths = draw[11] < 0.4;
+    const double drop = draw[12] < 0.3 ? 0.3 : 0;
+    char which[256];
+    snprintf(which, sizeof which,
+             "%s seed %llu: batch %ld heads %ld group %ld tq %ld tk %ld d %ld dv %ld causal %d mask %d lengths %d drop %g",
+             cj_dtype_name(t), (unsigned long long)seed, (long)p.batch, (long)p.heads, (long)p.group, (long)p.tq, (long)p.tk, (long)p.d,
+             (long)p.dv, p.causal, mask, lengths, drop);
+    const int64_t kv = p.heads / p.group;
+    cj_tensor *x[3] = { cj_randn(c, CJ_SHAPE(p.batch, p.heads, p.tq, p.d)), cj_randn(c, CJ_SHAPE(p.batch, kv, p.tk, p.d)),
+                        cj_randn(c, CJ_SHAPE(p.batch, kv, p.tk, p.dv)) };
+    for (int i = 0; i < 3; i++) x[i] = cj_require_grad(cj_cast(x[i], t));
+    cj_tensor *g = cj_cast(cj_randn(c, CJ_SHAPE(p.batch, p.heads, p.tq, p.dv)), t), *m = NULL, *length = NULL, *d[3];
+    const cj_shape all = CJ_SHAPE(p.batch, p.heads, p.tq, p.tk);
+    if (mask == 1) m = cj_gt(cj_rand(c, all), cj_scalar(c, 0.3));
+    if (mask == 2) m = cj_gt(cj_rand(c, CJ_SHAPE(p.batch, 1, 1, p.tk)), cj_scalar(c, 0.3));
+    if (mask == 3) m = cj_randn(c, CJ_SHAPE(p.tq, p.tk));
+    if (mask == 4) m = cj_cast(cj_randn(c, CJ_SHAPE(p.heads, p.tq, 1)), t);
+    if (lengths) length = cj_randint(c, 1, p.tk + 1, CJ_SHAPE(p.batch, p.heads));
+    double *bias = NULL, *keep = NULL;
+    int64_t *n = NULL;
+    if (m) {
+        cj_tensor *b = mask <= 2 ? cj_where(m, cj_scalar(c, 0), cj_scalar(c, -INFINITY)) : m;
+        bias = values_of(cj_contiguous(cj_expand(b, all)));
+    }
+    if (length) {
+        double *l = values_of(length);
+        n = calloc((size_t)(p.batch * p.heads), sizeof *n);
+        for (int64_t i = 0; i < p.batch * p.heads; i++) n[i] = (int64_t)l[i];
+        free(l);
+    }
+    cj_rng_set(c, (cj_rng_state){ .seed = seed });
+    if (drop > 0)
+        keep = values_of(cj_mul_scalar(cj_bernoulli(c, 1 - drop, all, .stream = CJ_STREAM_DROPOUT, .dtype = CJ_F64), 1 / (1 - drop)));
+    cj_rng_set(c, (cj_rng_state){ .seed = seed }); /* attention makes the same draw */
+    cj_tensor *y = cj_attention(x[0], x[1], x[2], .causal = p.causal, .scale = p.scale, .mask = m, .key_length = length, .dropout = drop);
+    cj_grad(y, x, 3, d, .seed = g);
+    assert_ok(c);
+    double *v[4] = { values_of(x[0]), values_of(x[1]), values_of(x[2]), values_of(g) };
+    p.q = v[0], p.k = v[1], p.v = v[2], p.g = v[3], p.bias = bias, p.keep = keep, p.length = n;
+    p.o = calloc((size_t)cj_numel(y), sizeof(double));
+    p.dq = calloc((size_t)cj_numel(x[0]), sizeof(double));
+    p.dk = calloc((size_t)cj_numel(x[1]), sizeof(double));
+    p.dvalue = calloc((size_t)cj_numel(x[2]), sizeof(double));
+    plain_loops(&p);
+    const double tolerance = t == CJ_F64 ? 1e-12 : t == CJ_F32 ? 3e-6 : t == CJ_F16 ? 1e-3 : 8e-3;
+    compare(y, p.o, tolerance, "result", which);
+    compare(d[0], p.dq, tolerance, "dq", which);
+    compare(d[1], p.dk, tolerance, "dk", which);
+    compare(d[2], p.dvalue, tolerance, "dv", which);
+    for (int i = 0; i < 4; i++) free(v[i]);
+    free(bias), free(keep), free(n), free(p.o), free(p.dq), free(p.dk), free(p.dvalue);
+    cj_scope_close(scope);
+}
+
+static void against_loops(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 2 });
+    static const cj_dtype types[] = { CJ_F32, CJ_F64, CJ_BF16, CJ_F16 };
+    for (uint64_t seed = 1; seed <= 60; seed++) random_case(c, types[seed % 7 < 4 ? 0 : seed % 7 - 3], seed);
+    cj_ctx_free(c);
+}
+
+/* ---- threads and layouts -------------------------------------------------------------------------------------------------------------------------- */
+
+/* Result and gradients of one attention on inputs that depend on the seed only. */
+static void run_once(int threads, int64_t heads, int64_t shared, int64_t t, double drop, double **out, int64_t *n)
+{
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = threads, .seed = 5 });
+    cj_tensor *q = cj_require_grad(cj_randn(c, CJ_SHAPE(heads, t, 24))), *k = cj_require_grad(cj_randn(c, CJ_SHAPE(shared, t + 3, 24))),
+              *v = cj_require_grad(cj_randn(c, CJ_SHAPE(shared, t + 3, 24))), *d[3];
+    cj_tensor *y = cj_attention(q, k, v, .causal = true, .dropout = drop);
+    cj_grad(y, CJ_TENSORS(q, k, v), 3, d, .seed = cj_ones_like(y));
+    assert_ok(c);
+    cj_tensor *all = cj_cat(CJ_TENSORS(cj_flatten(y, 0), cj_flatten(d[0], 0), cj_flatten(d[1], 0), cj_flatten(d[2], 0)), 4, 0);
+    *n = cj_numel(all);
+    *out = values_of(all);
+    cj_ctx_free(c);
+}
+
+static void threads_do_not_show(void **state)
+{
+    (void)state;
+    const int64_t cases[][3] = { { 1, 1, 700 }, { 4, 2, 300 }, { 8, 8, 90 }, { 6, 1, 513 } }; /* few heads are cut into ranges of keys */
+    for (int i = 0; i < 4; i++)
+        for (int drop = 0; drop < 2; drop++) {
+            double *one, *many;
+            int64_t n;
+            run_once(1, cases[i][0], cases[i][1], cases[i][2], 0.25 * drop, &one, &n);
+            for (int threads = 2; threads <= 5; threads += 3) {
+                run_once(threads, cases[i][0], cases[i][1], cases[i][2], 0.25 * drop, &many, &n);
+                if (memcmp(one, many, (size_t)n * sizeof *one) != 0) fail_msg("case %d: %d threads differ from one", i, threads);
+                free(many);
+            }
+            free(one);
+        }
+}
+
+enum { B = 2, T = 70, H = 3, D = 20 };
+static cj_tensor *heads_first(cj_tensor *x) { return cj_transpose(cj_reshape(x, CJ_SHAPE(B, T, H, D)), 1, 2); }
+
+static void transposed(cj_ctx *c, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)c, (void)user;
+    out[0] = cj_attention(heads_first(in[0]), heads_first(in[1]), heads_first(in[2]), .causal = true);
+}
+
+static void views_are_not_copied(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 2, .seed = 3 });
+    cj_tensor *in[3], *dense[3], *out[1];
+    for (int i = 0; i < 3; i++) {
+        in[i] = cj_randn(c, CJ_SHAPE(B, T, H * D));
+        dense[i] = cj_contiguous(heads_first(in[i]));
+    }
+    cj_tensor *want = cj_attention(dense[0], dense[1], dense[2], .causal = true);
+    cj_plan *p = cj_capture(c, transposed, NULL, in, 3, out);
+    for (int i = 0; i < 3; i++) assert_true(cj_replay(p, in, out));
+    assert_true(same_bits(out[0], want));
+    assert_int_equal(cj_plan_statistics(p).kernels, 1);
+    assert_int_equal(cj_plan_statistics(p).allocations, 0);
+    /* other strides of the last axis are copied, to the same result */
+    cj_tensor *q = cj_transpose(cj_contiguous(cj_transpose(dense[0], 2, 3)), 2, 3);
+    assert_true(same_bits(cj_attention(q, dense[1], dense[2], .causal = true), want));
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
+/* ---- memory --------------------------------------------------------------------------------------------------------------------------------------------- */
+
+static void train(cj_ctx *c, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)c, (void)user;
+    cj_tensor *q = cj_require_grad(in[0]), *k = cj_require_grad(in[1]), *v = cj_require_grad(in[2]);
+    out[0] = cj_attention(q, k, v);
+    cj_grad(out[0], CJ_TENSORS(q, k, v), 3, out + 1, .seed = in[3]);
+}
+
+/* Most bytes that a training step of T queries and keys holds, its plan's included. */
+static double peak_of(int64_t t)
+{
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 2, .seed = 1 });
+    cj_tensor *in[4], *out[CJ_MAX_PLAN_OUTPUTS] = { 0 };
+    for (int i = 0; i < 4; i++) in[i] = cj_keep(cj_randn(c, CJ_SHAPE(2, t, 16)));
+    cj_plan *p = NULL;
+    for (int i = 0; i < 3; i++) {
+        cj_scope s = cj_scope_open(c);
+        if (i == 0) p = cj_capture(c, train, NULL, in, 4, out);
+        else assert_true(cj_replay(p, in, out));
+        cj_scope_close(s);
+    }
+    assert_ok(c);
+    double peak = (double)cj_memory_stats(c).peak;
+    cj_ctx_free(c);
+    return peak;
+}
+
+static void memory_is_linear(void **state)
+{
+    (void)state;
+    double a = peak_of(2048), b = peak_of(4096), scores = 2.0 * 4096 * 4096 * sizeof(float);
+    if (!(b <= 2.1 * a)) fail_msg("T 2048: %.0f bytes, T 4096: %.0f", a, b);
+    if (!(b < 0.2 * scores)) fail_msg("T 4096: %.0f bytes, the scores alone would be %.0f", b, scores);
+}
+
+/* ---- dropout ----------------------------------------------------------------------------------------------------------------------------------------------- */
+
+static void dropping(cj_ctx *c, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)c;
+    cj_tensor *v = cj_require_grad(in[2]);
+    out[0] = cj_attention(in[0], in[1], v, .dropout = *(double *)user);
+    cj_grad(out[0], &v, 1, out + 1, .seed = cj_ones_like(out[0]));
+}
+
+static void dropout_follows_its_stream(void **state)
+{
+    (void)state;
+    double p = 0.25;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 2, .seed = 9 });
+    cj_tensor *in[3] = { cj_zeros(c, CJ_SHAPE(40, 8), CJ_F32), cj_randn(c, CJ_SHAPE(500, 8)), cj_eye(c, 500, CJ_F32) };
+    cj_tensor *eager[4][2], *out[CJ_MAX_PLAN_OUTPUTS] = { 0 };
+    cj_rng_state start = cj_rng_get(c);
+    for (int i = 0; i < 4; i++) dropping(c, &p, in, eager[i]);
+    assert_int_equal(cj_rng_get(c).call[CJ_STREAM_DROPOUT] - start.call[CJ_STREAM_DROPOUT], 4);
+    assert_false(same_bits(eager[0][0], eager[1][0]));
+    /* weights are 0 or 1/500/(1-p), in the right proportion; the backward pass drops the same ones */
+    double *w = values_of(eager[0][0]), *dv = values_of(eager[0][1]), kept = 0, sums[500] = { 0 };
+    for (int i = 0; i < 40 * 500; i++) {
+        if (w[i] != 0) assert_near(w[i], 1 / 375.0, 1e-8);
+        kept += w[i] != 0;
+        sums[i % 500] += w[i];
+    }
+    assert_near(kept / 20000, 0.75, 0.015);
+    for (int j = 0; j < 500; j++) assert_near(dv[j * 500], sums[j], 1e-6);
+    free(w), free(dv);
+    cj_rng_set(c, start);
+    cj_plan *plan = cj_capture(c, dropping, &p, in, 3, out);
+    for (int i = 0; i < 4; i++) {
+        if (i) assert_true(cj_replay(plan, in, out));
+        assert_true(same_bits(out[0], eager[i][0]));
+        assert_true(same_bits(out[1], eager[i][1]));
+    }
+    assert_true(cj_plan_statistics(plan).compiled);
+    p = 1;
+    dropping(c, &p, in, out);
+    assert_near(value_at(cj_sum(cj_abs(out[0])), 0), 0, 0);
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
+/* ---- nothing to see; masks that are learnt --------------------------------------------------------------------------------------------------------------- */
+
+static void rows_that_see_nothing_are_zero(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 2 });
+    for (int t = 1; t < 20; t += 15) /* a few queries, a block of them */
+        for (int kind = 0; kind < 4; kind++) {
+            cj_tensor *x[3], *d[3], *h[3];
+            const int64_t tk = kind == 3 ? 0 : 6;
+            for (int i = 0; i < 3; i++) x[i] = cj_require_grad(cj_randn(c, CJ_SHAPE(1, i ? tk : t, 5)));
+            cj_tensor *mask = kind == 0   ? cj_zeros(c, CJ_SHAPE(t, 6), CJ_BOOL)
+                              : kind == 1 ? cj_full(c, -INFINITY, CJ_SHAPE(6), CJ_F32)
+                                          : NULL;
+            cj_tensor *y = cj_attention(x[0], x[1], x[2], .mask = mask, .causal = kind == 2,
+                                        .key_length = kind == 2 ? cj_full(c, 1, CJ_SCALAR, CJ_I64) : NULL);
+            cj_grad(y, x, 3, d, .seed = cj_ones_like(y), .create_graph = true);
+            assert_ok(c);
+            double *o = values_of(y), *g = values_of(d[0]);
+            const int dead = kind == 2 ? t - 1 : t; /* with one key, only the last query sees it */
+            for (int i = 0; i < dead * 5; i++) assert_true(o[i] == 0 && g[i] == 0);
+            free(o), free(g);
+            cj_tensor *again = cj_attention(x[0], x[1], x[2], .mask = mask, .causal = kind == 2,
+                                            .key_length = kind == 2 ? cj_full(c, 1, CJ_SCALAR, CJ_I64) : NULL);
+            cj_grad(again, x, 3, h, .seed = cj_ones_like(y));
+            assert_ok(c);
+            for (int i = 0; i < 3; i++) assert_near(distance(d[i], h[i]), 0, 1e-6);
+        }
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
+static cj_tensor *with_mask(cj_ctx *c, void *user, cj_tensor *const *x, int n)
+{
+    (void)c, (void)user, (void)n;
+    return cj_attention(x[0], x[1], x[2], .mask = x[3]);
+}
+
+static void masks_are_differentiable(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .seed = 6 });
+    cj_random_opts wide = { .dtype = CJ_F64 };
+    cj_tensor *x[4] = { (cj_randn)(c, CJ_SHAPE(2, 4, 3, 2), &wide), (cj_randn)(c, CJ_SHAPE(2, 2, 5, 2), &wide),
+                        (cj_randn)(c, CJ_SHAPE(2, 2, 5, 2), &wide), (cj_randn)(c, CJ_SHAPE(4, 1, 5), &wide) };
+    cj_gradcheck_result r = cj_gradcheck(c, with_mask, NULL, x, 4, .second_order = true);
+    if (!r.ok) fail_msg("input %d: %s", r.input, r.what);
+    cj_ctx_free(c);
+}
+
+/* ---- bad input ----------------------------------------------------------------------------------------------------------------------------------------------- */
+
+static void bad_input_is_one_sentence(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(NULL);
+    cj_tensor *q = cj_randn(c, CJ_SHAPE(2, 4, 3, 5)), *k = cj_randn(c, CJ_SHAPE(2, 4, 6, 5)), *i = cj_zeros(c, CJ_SHAPE(3, 6), CJ_I64);
+#define BAD(code, text, ...)                                                                                                               \
+    do {                                                                                                                                   \
+        assert_true(cj_is_poison(cj_attention(__VA_ARGS__)));                                                                              \
+        assert_error(c, code, text);                                                                                                       \
+        assert_null(strchr(cj_message(c), '\n'));                                                                                          \
+        cj_clear(c);                                                                                                                       \
+    } while (0)
+#define R(...) cj_randn(c, CJ_SHAPE(__VA_ARGS__))
+    BAD(CJ_ESHAPE, "attention: q [5], k [2, 4, 6, 5], v [2, 4, 6, 5]; [.., T, d] expected", R(5), k, k);
+    BAD(CJ_ESHAPE, "attention: the rows of q [2, 4, 3, 5] and k [2, 4, 6, 4] have different sizes", q, R(2, 4, 6, 4), k);
+    BAD(CJ_ESHAPE, "attention: k [2, 4, 6, 5] and v [2, 4, 7, 5] have different numbers of rows", q, k, R(2, 4, 7, 5));
+    BAD(CJ_ESHAPE, "attention: the 4 heads of q [2, 4, 3, 5] are no multiple of the 3 heads of k [2, 3, 6, 5]", q, R(2, 3, 6, 5),
+        R(2, 3, 6, 5));
+    BAD(CJ_ESHAPE, "attention: the leading axes of q [2, 4, 3, 5], k [3, 4, 6, 5] and v [3, 4, 6, 5] do not fit", q, R(3, 4, 6, 5),
+        R(3, 4, 6, 5));
+    BAD(CJ_ESHAPE, "attention: the leading axes of q [2, 4, 3, 5], k [2, 4, 6, 5] and v [2, 2, 6, 5] do not fit", q, k, R(2, 2, 6, 5));
+    BAD(CJ_EDTYPE, "attention: q is f32, k f64, v f32; the same float type expected", q, cj_cast(k, CJ_F64), k);
+    BAD(CJ_EDTYPE, "attention: q is i64, k i64, v i64; the same float type expected", i, i, i);
+    BAD(CJ_ESHAPE, "attention: the mask [6, 3] does not broadcast to the scores [2, 4, 3, 6]", q, k, k,
+        .mask = cj_ones(c, CJ_SHAPE(6, 3), CJ_BOOL));
+    BAD(CJ_ESHAPE, "attention: the mask [1, 2, 4, 3, 6] does not broadcast", q, k, k, .mask = cj_ones(c, CJ_SHAPE(1, 2, 4, 3, 6), CJ_BOOL));
+    BAD(CJ_EDTYPE, "attention: the mask is i64; bool or a float type expected", q, k, k, .mask = i);
+    BAD(CJ_ESHAPE, "attention: key_length is f32 []; i64, 0-d or of q's 2 leading axes expected", q, k, k, .key_length = cj_scalar(c, 2));
+    BAD(CJ_ESHAPE, "attention: key_length is i64 [3, 4]; i64, 0-d or of q's 2 leading axes", q, k, k,
+        .key_length = cj_ones(c, CJ_SHAPE(3, 4), CJ_I64));
+    BAD(CJ_EINDEX, "attention: key_length 7 lies outside of 1 … 6", q, k, k, .key_length = cj_full(c, 7, CJ_SCALAR, CJ_I64));
+    BAD(CJ_EINDEX, "attention: key_length 0 lies outside of 1 … 6", q, k, k, .key_length = cj_zeros(c, CJ_SHAPE(2, 4), CJ_I64));
+    BAD(CJ_EVALUE, "attention: dropout -0.5 is outside [0, 1]", q, k, k, .dropout = -0.5);
+    BAD(CJ_EVALUE, "attention: dropout nan is outside [0, 1]", q, k, k, .dropout = (double)NAN);
+    BAD(CJ_EVALUE, "attention: an argument is NULL", q, k, NULL);
+    cj_ctx_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(against_loops),
+        cmocka_unit_test(threads_do_not_show),
+        cmocka_unit_test(views_are_not_copied),
+        cmocka_unit_test(memory_is_linear),
+        cmocka_unit_test(dropout_follows_its_stream),
+        cmocka_unit_test(rows_that_see_nothing_are_zero),
+        cmocka_unit_test(masks_are_differentiable),
+        cmocka_unit_test(bad_input_is_one_sentence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
