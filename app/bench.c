@@ -31,6 +31,7 @@ static const struct benchmark {
     { "sparse", bench_sparse, "sparse products on a graph of Cora's size, forward and backward, planned; peer peer_sparse.py" },
     { "attention", bench_attention,
       "8 heads of 32, T 128 and 1024, causal or not, forward and backward; single queries; peer peer_attention.py" },
+    { "normalise", bench_normalise, "batch norm with ReLU, group norm, RMS norm; forward and backward, planned; peer peer_normalise.py" },
     { "plan", bench_plan, "kernels, bytes and allocations of captured steps" },
     { "gemm", bench_gemm, "f32 products of many shapes on 1 and 2 threads; peers OpenBLAS, BLIS, oneDNN" },
 };

@@ -462,6 +462,71 @@ typedef struct cj_gumbel_opts {
 CJ_API cj_tensor *cj_gumbel_softmax(cj_tensor *logits, int axis, const cj_gumbel_opts *opts);
 /* (x - mean) / sqrt(var + eps) · weight + bias over the last axis; weight and bias [n] may be NULL; eps 1e-5 by default. */
 CJ_API cj_tensor *cj_layer_norm(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, double eps);
+typedef struct cj_batch_norm_opts {
+    cj_tensor *running_mean, *running_var; /* [C], any float type: read with eval, else brought forward by momentum when the caller's scope closes
+                                            * (cj_assign_at_close_), the variance unbiased; then they must be persistent. NULL: none */
+    cj_tensor *batches;                    /* i64, 0-d, persistent: counts the training calls; NULL: nobody counts */
+    double momentum;                       /* running += momentum·(batch - running); 0.1, CJ_ZERO: they stay */
+    bool cumulative;                       /* momentum 1/batches: the running statistics are averages over all batches */
+    double eps;                            /* 1e-5; CJ_ZERO: none */
+    bool eval;                             /* normalise by the running statistics, which are constants for derivatives */
+    bool relu;                             /* max(.., 0) of the result, in the same pass */
+} cj_batch_norm_opts;
+/* (x - mean) / sqrt(var + eps) · weight + bias per channel, mean and biased variance over all other axes: x [N, C, ..] in any float type, also as a permuted view with its
+ * channels last, which is neither copied nor reordered; weight, bias [C] of x's type (or f32 where x has 16 bits), each may be NULL. Training needs at least two values
+ * per channel. Ioffe & Szegedy 2015. */
+CJ_API cj_tensor *cj_batch_norm(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_batch_norm_opts *opts);
+/* The same with the statistics of each example, over the channels of a group and all positions (Wu & He 2018): x [N, C, ..], weight, bias [C] or NULL; the groups divide C;
+ * eps 0: 1e-5. One group is layer normalisation over all but the first axis, as many groups as channels instance normalisation. */
+CJ_API cj_tensor *cj_group_norm(cj_tensor *x, int64_t groups, cj_tensor *weight, cj_tensor *bias, double eps);
+/* The statistics of each example and channel (Ulyanov et al. 2016): x [N, C, positions ..] with at least two positions. */
+CJ_API cj_tensor *cj_instance_norm(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, double eps);
+/* x / sqrt(mean(x²) + eps) · weight over the last axis (Zhang & Sennrich 2019); weight [n] of x's type or NULL; eps 0: 2^-23, for f64 2^-52. */
+CJ_API cj_tensor *cj_rms_norm(cj_tensor *x, cj_tensor *weight, double eps);
+typedef struct cj_lrn_opts {
+    double alpha, beta, k;  /* 1e-4, 0.75, 1 */
+} cj_lrn_opts;
+/* x / (k + alpha·s)^beta, s the mean of x² over `size` neighbouring channels (size/2 before, (size-1)/2 after; zeros beyond): x [N, C, ..]. */
+CJ_API cj_tensor *cj_local_response_norm(cj_tensor *x, int64_t size, const cj_lrn_opts *opts);
+/* g · v / |v| (Salimans & Kingma 2016): the norm over all axes but one, g with one value per slice ([n], or v's shape with 1 elsewhere); a 0-d g scales all of v, whose
+ * norm is then the whole one, and the axis does not count. */
+CJ_API cj_tensor *cj_weight_norm(cj_tensor *v, cj_tensor *g, int axis);
+typedef struct cj_spectral_opts {
+    cj_tensor *v;        /* [columns], persistent: the right vector, kept like u; NULL: made from u */
+    int64_t iterations;  /* of the power method; 1 */
+    double eps;          /* the least norm; 1e-12 */
+    bool eval;           /* u and v as they are, nothing is written */
+} cj_spectral_opts;
+typedef struct cj_spectral {
+    cj_tensor *value;    /* w / sigma */
+    cj_tensor *sigma;    /* 0-d: uᵀ·W·v, from below the largest singular value */
+} cj_spectral;
+/* w divided by its largest singular value as a matrix [first axis, the others] (Miyato et al. 2018). u [rows] is persistent: every call that is not eval brings it forward by
+ * power iterations v = Wᵀu/|Wᵀu|, u = Wv/|Wv|, written when the caller's scope closes. u and v are constants for the derivative. */
+CJ_API cj_spectral cj_spectral_norm(cj_tensor *w, cj_tensor *u, const cj_spectral_opts *opts);
+typedef struct cj_standardise_opts {
+    cj_axes axes;            /* over which mean and deviation are taken; not given: the first, the examples */
+    bool unbiased;           /* divide by n - 1 */
+    cj_tensor *mean, *std;   /* both: of another set of examples, instead of x's own */
+} cj_standardise_opts;
+typedef struct cj_standardised {
+    cj_tensor *value;        /* (x - mean) / std; x is value · std + mean */
+    cj_tensor *mean, *std;   /* with size 1 along the axes; the deviation of a constant feature counts as 1 */
+} cj_standardised;
+CJ_API cj_standardised cj_standardise(cj_tensor *x, const cj_standardise_opts *opts);
+typedef struct cj_whiten_opts {
+    double eps;          /* added to the diagonal of the covariance; 1e-5, CJ_ZERO: none */
+    int64_t iterations;  /* 20 */
+    bool unbiased;       /* covariance divided by n - 1 */
+} cj_whiten_opts;
+typedef struct cj_whitened {
+    cj_tensor *value;    /* [n, d]: (x - mean)·matrix */
+    cj_tensor *mean;     /* [d] */
+    cj_tensor *matrix;   /* [d, d]: covariance^(-1/2), symmetric: of all whitenings the result stays closest to x (ZCA) */
+} cj_whitened;
+/* x [n, d] with covariance 1. The inverse square root comes from the coupled Newton-Schulz iteration (Higham 2008, 6.7) on cov/|cov|: a small eigenvalue grows by 2.25 per step,
+ * then digits double, so 20 steps reach rounding error for condition numbers up to about 1e5 (f64; f32 to about 1e-5 for condition numbers up to 1e3). */
+CJ_API cj_whitened cj_whiten(cj_tensor *x, const cj_whiten_opts *opts);
 typedef struct cj_dropout_opts {
     double p;       /* probability of zero; 0.5 by default, CJ_ZERO for none */
     bool eval;      /* identity */

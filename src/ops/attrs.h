@@ -36,6 +36,16 @@ typedef struct cj_norm_attrs {
     int32_t pad;
 } cj_norm_attrs;
 
+/* Batch and group normalisation.  Inputs x [, mean, var], [weight], [bias]. */
+typedef struct cj_normalise_attrs {
+    double eps;
+    int64_t groups;       /* 0: batch normalisation */
+    int32_t last;         /* the channels are the last axis of x, not the second */
+    int32_t relu, given;  /* max(y, 0); mean and var are inputs */
+    int32_t weight, bias; /* 1: given */
+    int32_t pad;
+} cj_normalise_attrs;
+
 typedef struct cj_ce_attrs {
     double smooth;
     int64_t ignore;

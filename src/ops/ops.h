@@ -37,7 +37,9 @@
     X(contract) \
     X(distance) \
     X(sparse) \
-    X(attention)
+    X(attention) \
+    X(normalise) \
+    X(standardise)
 
 /* clang-format on */
 #define CJ_FAMILY_DECLARED(family)                                                                                                         \

@@ -21,6 +21,7 @@
 #include "kernels/cpu/resample.h"
 #include "kernels/cpu/roi.h"
 #include "kernels/cpu/sparse.h"
+#include "kernels/cpu/normalise.h"
 #include "kernels/cpu/window.h"
 
 /* ---- reductions (reduce.c) ------------------------------------------------------------------------------------------------------ */
@@ -85,6 +86,11 @@ typedef void cj_layer_norm_fn(cj_pool *pool, cj_dtype t, const void *x, int64_t 
 typedef void cj_layer_norm_bwd_fn(cj_pool *pool, cj_dtype t, const void *x, const void *dy, const void *w, const void *mean,
                                   const void *rstd, int64_t rows, int64_t n, int64_t s_row, void *dx, void *dw, void *db, void *scratch);
 typedef size_t cj_layer_norm_bwd_scratch_fn(cj_dtype t, int64_t rows, int64_t n);
+/* y = x / sqrt(mean(x²) + eps) * w, contiguous rows; rstd is saved. The backward's dw may be NULL; its scratch is cj_layer_norm_bwd_scratch's. */
+typedef void cj_rms_norm_fn(cj_pool *pool, cj_dtype t, const void *x, int64_t rows, int64_t n, const void *w, double eps, void *y,
+                            void *rstd);
+typedef void cj_rms_norm_bwd_fn(cj_pool *pool, cj_dtype t, const void *x, const void *dy, const void *w, const void *rstd, int64_t rows,
+                                int64_t n, void *dx, void *dw, void *scratch);
 /* Cross-entropy with class targets: loss[r] = lse(x[r]) - (1-smooth)*x[r,target] - smooth*mean(x[r]); rows whose target is ignore give 0. lse (f32/f64) is saved.
  * x has unit column stride, row stride s_row. loss has x's dtype. */
 typedef void cj_cross_entropy_fn(cj_pool *pool, cj_dtype t, const void *x, int64_t rows, int64_t n, int64_t s_row, const int64_t *target,
@@ -175,6 +181,10 @@ typedef struct cj_cpu_kernels {
     cj_layer_norm_fn *layer_norm;
     cj_layer_norm_bwd_fn *layer_norm_bwd;
     cj_layer_norm_bwd_scratch_fn *layer_norm_bwd_scratch;
+    cj_rms_norm_fn *rms_norm;
+    cj_rms_norm_bwd_fn *rms_norm_bwd;
+    cj_normalise_fn *normalise, *normalise_bwd;
+    cj_normalise_scratch_fn *normalise_scratch;
     cj_cross_entropy_fn *cross_entropy;
     cj_cross_entropy_bwd_fn *cross_entropy_bwd;
     cj_attention_fn *attention;

@@ -1,14 +1,15 @@
-/* Softmax, cross-entropy and layer normalisation over rows, fused: each row is read from memory once and stays in the cache for the passes over it.
+/* Softmax, cross-entropy, layer and RMS normalisation over rows, fused: each row is read from memory once and stays in the cache for the passes over it.
  *
  *   softmax        y = exp(x - max) / sum exp(x - max);  log-softmax  y = x - max - log(sum)
  *   cross-entropy  lse - (1-s) x[target] - s mean(x), lse = max + log sum exp(x - max); its gradient needs the saved lse only, in one pass
- *   layer norm     (x - mean) / sqrt(var + eps) * w + b, the variance in a second pass over the cached row
+ *   layer norm     (x - mean) / sqrt(var + eps) * w + b, the variance in a second pass over the cached row; RMS norm is the same with mean 0 and without b
  *
  * f32, bf16 and f16 compute in f32 vectors, sums in f64 per block of SUM_BLOCK; f64 is plain C in rows_f64.c.  A row of -inf only gives NaN, as in PyTorch.
  */
 #include "kernels/cpu/rows.h"
 
 #include "kernels/cpu/load.h"
+#include "kernels/cpu/row_pass.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd_math.h"
 
@@ -24,39 +25,6 @@ static void run_rows(cj_pool *pool, cj_range_fn fn, rows_job *j)
     if (j->rows * j->n <= CHUNK) fn(j, 0, j->rows, 0);
     else cj__parallel_for(pool, j->rows, grain(j->n), fn, j);
 }
-
-/* Large f32 results go past the cache: nobody finds them there later, and the destination need not be read first. */
-#define STREAM_BYTES (16 << 20)
-
-static bool streams(cj_dtype t, int64_t rows, int64_t n) { return t == CJ_F32 && rows * n * 4 >= STREAM_BYTES && n >= 4 * CJ_VL; }
-
-/* Elements of a row before the first aligned one; a row that is not streamed needs no alignment. */
-CJ_INLINE int row_head(const void *y, bool stream)
-{
-    return stream ? (int)((uintptr_t)(-(intptr_t)(uintptr_t)y) / sizeof(float) % CJ_VL) : 0;
-}
-
-CJ_INLINE void put_vf(cj_dtype t, void *y, int64_t i, vf v, bool stream)
-{
-    if (stream) vf_stream((float *)y + i, v);
-    else store_vf(t, y, i, v);
-}
-
-/* Runs `value` (an expression of i and m, the lanes in use) over a row: head, whole vectors, tail.  The last pass over a row works from the cache;
- * meanwhile the next row, at `next`, is on its way from memory. */
-#define FOR_ROW(t, y, n, stream, load, next, value)                                                                                        \
-    do {                                                                                                                                   \
-        int64_t i = 0;                                                                                                                     \
-        int m = row_head(y, stream);                                                                                                       \
-        if (m > 0) store_vf_n(t, y, i, value(load_vf_n(t, load, i, m)), m), i = m;                                                         \
-        m = CJ_VL;                                                                                                                         \
-        for (; i + CJ_VL <= n; i += CJ_VL) {                                                                                               \
-            __builtin_prefetch((const char *)(next) + i * (t == CJ_F32 ? 4 : 2), 0, 2);                                                    \
-            put_vf(t, y, i, value(load_vf(t, load, i)), stream);                                                                           \
-        }                                                                                                                                  \
-        m = (int)(n - i);                                                                                                                  \
-        if (m > 0) store_vf_n(t, y, i, value(load_vf_n(t, load, i, m)), m);                                                                \
-    } while (0)
 
 /* ---- passes over a row ------------------------------------------------------------------------------------------------------------------- */
 
@@ -404,10 +372,10 @@ CJ_INLINE vf scale_shift(cj_dtype t, vf x, const void *w, const void *b, int64_t
 CJ_INLINE void layer_norm_row(cj_dtype t, const rows_job *j, const void *x, int64_t r, void *y, bool stream)
 {
     const int64_t n = j->n;
-    const float mean = (float)(row_sum(t, x, n) / (double)n);
+    const float mean = j->rms ? 0 : (float)(row_sum(t, x, n) / (double)n);
     const double var = row_square_sum(t, x, n, mean) / (double)n;
     const float rstd = (float)(1.0 / sqrt(var + j->eps));
-    ((float *)j->mean)[r] = mean;
+    if (!j->rms) ((float *)j->mean)[r] = mean;
     ((float *)j->rstd)[r] = rstd;
     const vf mu = vf_set1(mean), s = vf_set1(rstd);
     const void *w = j->w, *b = j->b;
@@ -428,22 +396,23 @@ static void layer_norm_rows(void *arg, int64_t begin, int64_t end, int worker)
     if (stream) vf_stream_end();
 }
 
+static void layer_norm(cj_pool *pool, rows_job *j)
+{
+    j->elem = elem_of(j->t);
+    if (j->n > 0) run_rows(pool, j->t == CJ_F64 ? CJ_K(cj__layer_norm_f64) : layer_norm_rows, j);
+}
+
 void CJ_K(cj__layer_norm)(cj_pool *pool, cj_dtype t, const void *x, int64_t rows, int64_t n, int64_t s_row, const void *w, const void *b,
                           double eps, void *y, void *mean, void *rstd)
 {
-    rows_job j = { .t = t,
-                   .elem = elem_of(t),
-                   .x = x,
-                   .rows = rows,
-                   .n = n,
-                   .s_row = s_row,
-                   .w = w,
-                   .b = b,
-                   .eps = eps,
-                   .y = y,
-                   .mean = mean,
-                   .rstd = rstd };
-    if (n > 0) run_rows(pool, t == CJ_F64 ? CJ_K(cj__layer_norm_f64) : layer_norm_rows, &j);
+    rows_job j = { .t = t, .x = x, .rows = rows, .n = n, .s_row = s_row, .w = w, .b = b, .eps = eps, .y = y, .mean = mean, .rstd = rstd };
+    layer_norm(pool, &j);
+}
+
+void CJ_K(cj__rms_norm)(cj_pool *pool, cj_dtype t, const void *x, int64_t rows, int64_t n, const void *w, double eps, void *y, void *rstd)
+{
+    rows_job j = { .t = t, .rms = true, .x = x, .rows = rows, .n = n, .s_row = n, .w = w, .eps = eps, .y = y, .rstd = rstd };
+    layer_norm(pool, &j);
 }
 
 /* With xhat = (x - mean) rstd and g = dy w:  dx = rstd (g - mean(g) - xhat mean(g xhat)),  dw = sum over rows of dy xhat,  db = sum over rows of dy.
@@ -466,7 +435,7 @@ CJ_INLINE void layer_norm_bwd_row(cj_dtype t, const rows_job *j, const void *x, 
                                   bool stream)
 {
     const int64_t n = j->n;
-    const vf mu = vf_set1(((const float *)j->saved_mean)[r]), rstd = vf_set1(((const float *)j->saved_rstd)[r]);
+    const vf mu = vf_set1(j->rms ? 0 : ((const float *)j->saved_mean)[r]), rstd = vf_set1(((const float *)j->saved_rstd)[r]);
     const void *w = j->w;
     double s1 = 0.0, s2 = 0.0;
     for (int64_t i = 0; i < n;) {
@@ -497,7 +466,7 @@ CJ_INLINE void layer_norm_bwd_row(cj_dtype t, const rows_job *j, const void *x, 
         s2 += (double)vf_hsum(b);
     }
     if (!dx) return;
-    const vf c1 = vf_set1((float)(s1 / (double)n)), c2 = vf_set1((float)(s2 / (double)n));
+    const vf c1 = vf_set1(j->rms ? 0 : (float)(s1 / (double)n)), c2 = vf_set1((float)(s2 / (double)n));
 #define VALUE(v)                                                                                                                           \
     layer_norm_slope(                                                                                                                      \
         ((v)-mu) * rstd,                                                                                                                   \
@@ -550,12 +519,25 @@ static void layer_norm_bwd_columns(void *arg, int64_t begin, int64_t end, int wo
     }
 }
 
+static void layer_norm_bwd(cj_pool *pool, rows_job *j)
+{
+    const int64_t rows = j->rows, n = j->n;
+    const bool wide = j->t == CJ_F64;
+    if (n <= 0) return;
+    j->elem = elem_of(j->t);
+    if (!j->dw && !j->db) j->scratch = NULL;
+    j->block = block_rows(rows);
+    j->blocks = (rows + j->block - 1) / j->block;
+    cj__parallel_for(rows * n <= CHUNK ? NULL : pool, rows, j->block, wide ? CJ_K(cj__layer_norm_bwd_block_f64) : layer_norm_bwd_block, j);
+    if (!j->dw && !j->db) return;
+    cj__parallel_for(j->blocks * n <= CHUNK ? NULL : pool, n, COLUMN_TILE,
+                     wide ? CJ_K(cj__layer_norm_bwd_columns_f64) : layer_norm_bwd_columns, j);
+}
+
 void CJ_K(cj__layer_norm_bwd)(cj_pool *pool, cj_dtype t, const void *x, const void *dy, const void *w, const void *mean, const void *rstd,
                               int64_t rows, int64_t n, int64_t s_row, void *dx, void *dw, void *db, void *scratch)
 {
-    if (n <= 0) return;
     rows_job j = { .t = t,
-                   .elem = elem_of(t),
                    .x = x,
                    .dy = dy,
                    .w = w,
@@ -567,12 +549,24 @@ void CJ_K(cj__layer_norm_bwd)(cj_pool *pool, cj_dtype t, const void *x, const vo
                    .y = dx,
                    .dw = dw,
                    .db = db,
-                   .scratch = dw || db ? scratch : NULL };
-    j.block = block_rows(rows);
-    j.blocks = (rows + j.block - 1) / j.block;
-    cj__parallel_for(rows * n <= CHUNK ? NULL : pool, rows, j.block,
-                     t == CJ_F64 ? CJ_K(cj__layer_norm_bwd_block_f64) : layer_norm_bwd_block, &j);
-    if (!dw && !db) return;
-    cj__parallel_for(j.blocks * n <= CHUNK ? NULL : pool, n, COLUMN_TILE,
-                     t == CJ_F64 ? CJ_K(cj__layer_norm_bwd_columns_f64) : layer_norm_bwd_columns, &j);
+                   .scratch = scratch };
+    layer_norm_bwd(pool, &j);
+}
+
+void CJ_K(cj__rms_norm_bwd)(cj_pool *pool, cj_dtype t, const void *x, const void *dy, const void *w, const void *rstd, int64_t rows,
+                            int64_t n, void *dx, void *dw, void *scratch)
+{
+    rows_job j = { .t = t,
+                   .rms = true,
+                   .x = x,
+                   .dy = dy,
+                   .w = w,
+                   .saved_rstd = rstd,
+                   .rows = rows,
+                   .n = n,
+                   .s_row = n,
+                   .y = dx,
+                   .dw = dw,
+                   .scratch = scratch };
+    layer_norm_bwd(pool, &j);
 }

@@ -8,6 +8,7 @@ typedef struct rows_job {
     cj_dtype t;
     int elem;
     bool log;
+    bool rms; /* layer norm without the mean */
     const void *x, *dy, *w, *b, *g, *saved_mean, *saved_rstd, *saved_lse;
     void *y, *mean, *rstd, *lse, *dw, *db, *scratch; /* y: the result, also dx and loss */
     const int64_t *target;

@@ -112,10 +112,10 @@ void CJ_K(cj__layer_norm_f64)(void *job, int64_t begin, int64_t end, int worker)
         const double *x = (const double *)j->x + r * j->s_row;
         double *y = (double *)j->y + r * n, mean, square;
         SUM(mean, n, x[i]);
-        mean /= (double)n;
+        mean = j->rms ? 0 : mean / (double)n;
         SUM(square, n, (x[i] - mean) * (x[i] - mean));
         const double rstd = 1.0 / sqrt(square / (double)n + j->eps);
-        ((double *)j->mean)[r] = mean;
+        if (!j->rms) ((double *)j->mean)[r] = mean;
         ((double *)j->rstd)[r] = rstd;
         for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * rstd * (w ? w[i] : 1.0) + (b ? b[i] : 0.0);
     }
@@ -134,7 +134,7 @@ void CJ_K(cj__layer_norm_bwd_block_f64)(void *job, int64_t begin, int64_t end, i
     }
     for (int64_t r = begin; r < end; r++) {
         const double *x = (const double *)j->x + r * j->s_row, *dy = (const double *)j->dy + r * n;
-        const double mean = ((const double *)j->saved_mean)[r], rstd = ((const double *)j->saved_rstd)[r];
+        const double mean = j->rms ? 0 : ((const double *)j->saved_mean)[r], rstd = ((const double *)j->saved_rstd)[r];
         double c1, c2;
         if (dw)
             for (int64_t i = 0; i < n; i++) {
@@ -145,7 +145,7 @@ void CJ_K(cj__layer_norm_bwd_block_f64)(void *job, int64_t begin, int64_t end, i
         double *dx = (double *)j->y + r * n;
         SUM(c1, n, dy[i] * (w ? w[i] : 1.0));
         SUM(c2, n, dy[i] * (w ? w[i] : 1.0) * ((x[i] - mean) * rstd));
-        c1 /= (double)n;
+        c1 = j->rms ? 0 : c1 / (double)n;
         c2 /= (double)n;
         for (int64_t i = 0; i < n; i++) dx[i] = rstd * (dy[i] * (w ? w[i] : 1.0) - c1 - (x[i] - mean) * rstd * c2);
     }

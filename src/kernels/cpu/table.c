@@ -49,6 +49,10 @@ cj_softmax_bwd_fn CJ_K(cj__softmax_bwd);
 cj_layer_norm_fn CJ_K(cj__layer_norm);
 cj_layer_norm_bwd_fn CJ_K(cj__layer_norm_bwd);
 cj_layer_norm_bwd_scratch_fn CJ_K(cj__layer_norm_bwd_scratch);
+cj_rms_norm_fn CJ_K(cj__rms_norm);
+cj_rms_norm_bwd_fn CJ_K(cj__rms_norm_bwd);
+cj_normalise_fn CJ_K(cj__normalise), CJ_K(cj__normalise_bwd);
+cj_normalise_scratch_fn CJ_K(cj__normalise_scratch);
 cj_cross_entropy_fn CJ_K(cj__cross_entropy);
 cj_cross_entropy_bwd_fn CJ_K(cj__cross_entropy_bwd);
 cj_attention_fn CJ_K(cj__attention);
@@ -123,6 +127,11 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
     .layer_norm = CJ_K(cj__layer_norm),
     .layer_norm_bwd = CJ_K(cj__layer_norm_bwd),
     .layer_norm_bwd_scratch = CJ_K(cj__layer_norm_bwd_scratch),
+    .rms_norm = CJ_K(cj__rms_norm),
+    .rms_norm_bwd = CJ_K(cj__rms_norm_bwd),
+    .normalise = CJ_K(cj__normalise),
+    .normalise_bwd = CJ_K(cj__normalise_bwd),
+    .normalise_scratch = CJ_K(cj__normalise_scratch),
     .cross_entropy = CJ_K(cj__cross_entropy),
     .cross_entropy_bwd = CJ_K(cj__cross_entropy_bwd),
     .attention = CJ_K(cj__attention),
