@@ -32,6 +32,8 @@ static const struct benchmark {
     { "attention", bench_attention,
       "8 heads of 32, T 128 and 1024, causal or not, forward and backward; single queries; peer peer_attention.py" },
     { "normalise", bench_normalise, "batch norm with ReLU, group norm, RMS norm; forward and backward, planned; peer peer_normalise.py" },
+    { "recurrent", bench_recurrent,
+      "lstm, gru and rnn of 2 layers x 256, 64 steps of 32 sequences, all gradients, planned; peer peer_recurrent.py" },
     { "plan", bench_plan, "kernels, bytes and allocations of captured steps" },
     { "gemm", bench_gemm, "f32 products of many shapes on 1 and 2 threads; peers OpenBLAS, BLIS, oneDNN" },
 };

@@ -447,6 +447,40 @@ CJ_API cj_tensor *cj_csr_matmul_t(cj_csr a, cj_tensor *x);        /* aᵀ·x: x 
 CJ_API cj_tensor *cj_csr_sampled(cj_csr a, cj_tensor *x, cj_tensor *y);  /* (x·yᵀ) at the places of a: x [rows, k], y [cols, k] -> [entries] */
 CJ_API cj_csr cj_csr_keep(cj_csr a);
 CJ_API void cj_csr_release(cj_csr a);
+/* ---- recurrent networks over whole sequences ------------------------------------------------------------------------------------------------------- */
+
+/* One layer in one direction. x [T, N, I]: T steps of N sequences; or [T, I] for one sequence, and then no result has the axis N. H hidden units and G gates:
+ *   rnn        G 1           h = f(a + w_hh·h + b_hh),   with a = w_ih·x[t] + b_ih at every step and f tanh or relu
+ *   lstm       G 4: i f g o  i, f, o = sigmoid(a + w_hh·h + b_hh),  g = tanh(same);   c = f·c + i·g;   h = o·tanh(c)
+ *   gru        G 3: r z n    r, z = sigmoid(a + w_hh·h + b_hh);   n = tanh(a + r·(w_hh·h + b_hh));   h = (1 - z)·n + z·h
+ *   light_gru  G 2: z n      z = sigmoid(a + w_hh·h + b_hh);   n = f(same), f relu or tanh;   h = (1 - z)·n + z·h       (Ravanelli et al. 2018)
+ * w_ih [G·H, I], w_hh [G·H, H], b_ih and b_hh [G·H] or NULL: PyTorch's layout and order. w_ih NULL: x [T, N, G·H] is w_ih·x already, for input terms that are normalised first.
+ * All of one float type; bf16 and f16 are widened once and the results rounded once. */
+typedef enum cj_recurrent_cell { CJ_RNN, CJ_LSTM, CJ_GRU, CJ_LIGHT_GRU } cj_recurrent_cell;
+typedef enum cj_recurrent_activation { CJ_ACTIVATION_USUAL, CJ_ACTIVATION_TANH, CJ_ACTIVATION_RELU } cj_recurrent_activation;
+typedef struct cj_recurrent_opts {
+    cj_tensor *h0, *c0;         /* first state [N, H], of stacks [layers·directions, N, H]; zero by default. c0: lstm */
+    bool batch_first;           /* x and y are [N, T, ..] */
+    bool reverse;               /* from the last step to the first (not of stacks) */
+    cj_tensor *lengths;         /* i64 [N] of 1 … T: from there on a sequence keeps its state and y is 0; in reverse it begins at its own end. As packed sequences do */
+    int64_t truncate;           /* truncated back-propagation: h and c are constants at every k-th step; 0: never */
+    cj_recurrent_activation activation; /* f: tanh in an rnn, relu in a light_gru by default */
+    int layers;                 /* stacks: 1 */
+    bool bidirectional;         /* stacks: a second layer in reverse beside each, y [T, N, 2·H] has both */
+    double dropout;             /* stacks: probability of zero between layers; 0 */
+    bool eval;                  /* stacks: no dropout */
+} cj_recurrent_opts;
+typedef struct cj_recurrent_result {
+    cj_tensor *y;               /* h of every step [T, N, H] */
+    cj_tensor *h_n, *c_n;       /* the last state, shaped as h0; c_n is NULL but of an lstm */
+} cj_recurrent_result;
+CJ_API cj_recurrent_result cj_rnn(cj_tensor *x, cj_tensor *w_ih, cj_tensor *w_hh, cj_tensor *b_ih, cj_tensor *b_hh, const cj_recurrent_opts *opts);
+CJ_API cj_recurrent_result cj_lstm(cj_tensor *x, cj_tensor *w_ih, cj_tensor *w_hh, cj_tensor *b_ih, cj_tensor *b_hh, const cj_recurrent_opts *opts);
+CJ_API cj_recurrent_result cj_gru(cj_tensor *x, cj_tensor *w_ih, cj_tensor *w_hh, cj_tensor *b_ih, cj_tensor *b_hh, const cj_recurrent_opts *opts);
+CJ_API cj_recurrent_result cj_light_gru(cj_tensor *x, cj_tensor *w_ih, cj_tensor *w_hh, cj_tensor *b_ih, cj_tensor *b_hh, const cj_recurrent_opts *opts);
+/* Stacks of layers: layer l reads y of layer l-1. weights: PyTorch's flat list, layer by layer, the direction in reverse after its layer: w_ih, w_hh, b_ih, b_hh of each; or
+ * w_ih, w_hh of each, n half as large, without biases. A layer above a bidirectional one has w_ih [G·H, 2·H]. */
+CJ_API cj_recurrent_result cj_recurrent(cj_recurrent_cell cell, cj_tensor *x, cj_tensor *const *weights, int n, const cj_recurrent_opts *opts);
 
 /* ---- normalisation and losses ----------------------------------------------------------------------------------------------------------------- */
 

@@ -39,7 +39,8 @@
     X(sparse) \
     X(attention) \
     X(normalise) \
-    X(standardise)
+    X(standardise) \
+    X(recurrent)
 
 /* clang-format on */
 #define CJ_FAMILY_DECLARED(family)                                                                                                         \

@@ -183,6 +183,7 @@ int cj__samples(const cj_op *op, cj_sample *out)
     cj__samples_resample(&l, op->name);
     cj__samples_contract(&l, op->name);
     cj__samples_normalise(&l, op->name);
+    cj__samples_recurrent(&l, op->name);
     cj__samples_comm(&l, op->name);
     cj__samples_fourier(&l, op->name);
     cj__samples_write(&l, op->name);

@@ -22,6 +22,7 @@
 #include "kernels/cpu/roi.h"
 #include "kernels/cpu/sparse.h"
 #include "kernels/cpu/normalise.h"
+#include "kernels/cpu/recurrent.h"
 #include "kernels/cpu/window.h"
 
 /* ---- reductions (reduce.c) ------------------------------------------------------------------------------------------------------ */
@@ -145,6 +146,9 @@ typedef struct cj_cpu_kernels {
     cj_fft_workspace_fn *fft_workspace;
     cj_fft_split_fn *fft_split;
     cj_fft_join_fn *fft_join;
+    cj_recurrent_fn *recurrent;
+    cj_recurrent_saved_fn *recurrent_saved;
+    cj_recurrent_workspace_fn *recurrent_workspace;
     cj_window_max_fn *window_max;
     cj_window_sum_fn *window_sum;
     cj_window_spread_fn *window_spread;

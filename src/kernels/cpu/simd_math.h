@@ -170,14 +170,22 @@ CJ_INLINE vf vf_sigmoid(vf x)
 }
 
 /* tanh |x| = -t / (2 + t), t = expm1(-2|x|) */
-CJ_INLINE vf vf_tanh(vf x)
+CJ_INLINE vf cj_expm1_neg2abs(vf x)
 {
     vf a = vf_max(vf_set1(-20.0f), (vf)((vi)x | vi_set1(INT32_MIN)) * vf_set1(2.0f));
     cj_exp_parts p = cj_exp_reduce(vf_fma, a);
     vf em1 = vf_fma(p.r * p.r, cj_poly(vf_fma, p.r, cj_expm1_c, 6), p.r);
-    vf s = vf_pow2i(p.ni), t = vf_fma(s, em1, s - vf_set1(1.0f));
-    vf y = t / (vf_set1(2.0f) + t);
+    vf s = vf_pow2i(p.ni);
+    return vf_fma(s, em1, s - vf_set1(1.0f));
+}
+CJ_INLINE vf cj_tanh_signed(vf x, vf y)
+{
     return vf_sel(vf_lt(vf_abs(x), vf_set1(0x1p-60f)), x, vf_copysign(y, x)); /* 2x and r lose the last bit of denormals */
+}
+CJ_INLINE vf vf_tanh(vf x)
+{
+    vf t = cj_expm1_neg2abs(x);
+    return cj_tanh_signed(x, t / (vf_set1(2.0f) + t));
 }
 
 /* max(x, 0) + log1p(exp(-|x|)) */

@@ -13,6 +13,9 @@ cj_fft_fn CJ_K(cj__fft);
 cj_fft_workspace_fn CJ_K(cj__fft_workspace);
 cj_fft_split_fn CJ_K(cj__fft_split);
 cj_fft_join_fn CJ_K(cj__fft_join);
+cj_recurrent_fn CJ_K(cj__recurrent);
+cj_recurrent_saved_fn CJ_K(cj__recurrent_saved);
+cj_recurrent_workspace_fn CJ_K(cj__recurrent_workspace);
 cj_window_max_fn CJ_K(cj__window_max);
 cj_window_sum_fn CJ_K(cj__window_sum);
 cj_window_spread_fn CJ_K(cj__window_spread);
@@ -91,6 +94,9 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
     .fft_workspace = CJ_K(cj__fft_workspace),
     .fft_split = CJ_K(cj__fft_split),
     .fft_join = CJ_K(cj__fft_join),
+    .recurrent = CJ_K(cj__recurrent),
+    .recurrent_saved = CJ_K(cj__recurrent_saved),
+    .recurrent_workspace = CJ_K(cj__recurrent_workspace),
     .window_max = CJ_K(cj__window_max),
     .window_sum = CJ_K(cj__window_sum),
     .window_spread = CJ_K(cj__window_spread),
