@@ -4,7 +4,9 @@
  * the median over the rounds of (peer time / our time): on a shared machine only interleaved ratios mean anything.  The limit is measured in the same
  * run: the peak of the multiply-add units, or, for one row times a matrix, the read bandwidth of a buffer as large as the matrix.
  *
- *     gemm_peers [--json] [--threads N] [--rounds N] [--only TEXT] [--seed N]
+ *     gemm_peers [--json] [--threads N] [--rounds N] [--only TEXT[,TEXT...]] [--shape MxNxK[NN|TN|NT|TT]]... [--seed N]
+ *
+ * --only keeps the shapes whose name or size contains one of the texts; --shape measures the given shapes instead of the list.
  */
 #include "bench/gemm_peers.h"
 
@@ -14,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "core/parallel.h"
@@ -287,26 +290,31 @@ typedef struct bench {
     size_t workspace_bytes;
 } bench;
 
+/* Our call takes a description of the product.  Like any caller that repeats a product, the bench fills it in once. */
+static cj_gemm describe(const shape *s)
+{
+    const int lda = s->ta ? s->m : s->k, ldb = s->tb ? s->k : s->n;
+    return (cj_gemm){ .m = s->m,
+                      .n = s->n,
+                      .k = s->k,
+                      .batch = 1,
+                      .a_row = s->ta ? 1 : lda,
+                      .a_col = s->ta ? lda : 1,
+                      .b_row = s->tb ? 1 : ldb,
+                      .b_col = s->tb ? ldb : 1,
+                      .c_row = s->n };
+}
+
 /* One burst of `times` products by program `who` (-1: ours). */
 static double burst(const bench *z, const shape *s, int who, int times)
 {
     const int lda = s->ta ? s->m : s->k, ldb = s->tb ? s->k : s->n;
     const cj_peer *p = who >= 0 ? &z->peers[who] : NULL;
+    cj_gemm g = describe(s);
+    g.a = z->a, g.b = z->b, g.c = z->c;
     const double start = seconds();
     for (int i = 0; i < times; i++) {
         if (!p) {
-            const cj_gemm g = { .m = s->m,
-                                .n = s->n,
-                                .k = s->k,
-                                .batch = 1,
-                                .a = z->a,
-                                .b = z->b,
-                                .c = z->c,
-                                .a_row = s->ta ? 1 : lda,
-                                .a_col = s->ta ? lda : 1,
-                                .b_row = s->tb ? 1 : ldb,
-                                .b_col = s->tb ? ldb : 1,
-                                .c_row = s->n };
             z->our.run(z->pool, &g, z->workspace);
         } else if (p->dnnl) {
             p->dnnl(s->ta ? 'T' : 'N', s->tb ? 'T' : 'N', s->m, s->n, s->k, 1, z->a, lda, z->b, ldb, 0, z->c, s->n);
@@ -378,12 +386,38 @@ static result measure(bench *z, const shape *s)
     return r;
 }
 
+static void size_text(const shape *s, char text[40]) { snprintf(text, 40, "%dx%dx%d", s->m, s->n, s->k); }
+
+/* Whether one of the texts, separated by commas, is part of the shape's name or size. */
+static int is_wanted(const shape *s, const char *texts)
+{
+    char size[40], text[64];
+    size_text(s, size);
+    while (*texts) {
+        const size_t length = strcspn(texts, ",");
+        snprintf(text, sizeof text, "%.*s", (int)length, texts);
+        if (*text && (strstr(s->name, text) || strstr(size, text))) return 1;
+        texts += length + (texts[length] == ',');
+    }
+    return 0;
+}
+
+/* MxNxK, and the layout of A and B: N as it lies, T transposed. */
+static int parse_shape(const char *text, shape *s)
+{
+    char layout[3] = "NN";
+    *s = (shape){ .name = "given", .target = 0.93 };
+    if (sscanf(text, "%dx%dx%d%2[NT]", &s->m, &s->n, &s->k, layout) < 3 || s->m < 1 || s->n < 1 || s->k < 1) return 0;
+    s->ta = layout[0] == 'T', s->tb = layout[1] == 'T';
+    return 1;
+}
+
 static void print_result(const bench *z, const shape *s, const result *r, double peak)
 {
     const double flop = 2.0 * s->m * s->n * s->k, rate = flop / r->ours;
     const double share = s->m == 1 ? 4.0 * s->n * s->k / r->ours / r->bandwidth : peak > 0 ? rate / peak : 0;
     char size[40];
-    snprintf(size, sizeof size, "%dx%dx%d", s->m, s->n, s->k);
+    size_text(s, size);
     if (z->json) {
         printf("{\"name\":\"gemm %s %s %c%c "
                "%dT\",\"value\":%.3f,\"unit\":\"GFLOP/s\",\"limit_share\":%.3f,\"peer\":\"%s\",\"peer_value\":%.3f,\"ratio\":%.3f,"
@@ -417,7 +451,7 @@ static void bench_threads(bench *z, const shape *shapes, int count, const char *
     int measured = 0;
     for (int i = 0; i < count; i++) {
         const shape *s = &shapes[i];
-        if (only && !strstr(s->name, only)) continue;
+        if (only && !is_wanted(s, only)) continue;
         const result r = measure(z, s);
         print_result(z, s, &r, peak);
         log_sum += log(r.ratio), measured++;
@@ -435,20 +469,36 @@ static void bench_threads(bench *z, const shape *shapes, int count, const char *
     cj__pool_free(z->pool);
 }
 
+/* Memory like the library's: large blocks on huge pages. */
+static void *pages(size_t bytes)
+{
+    void *p = NULL;
+    if (posix_memalign(&p, bytes < (size_t)4 << 20 ? 64 : (size_t)2 << 20, bytes) != 0) return NULL;
+#ifdef MADV_HUGEPAGE
+    if (bytes >= (size_t)4 << 20) (void)madvise(p, bytes, MADV_HUGEPAGE);
+#endif
+    return p;
+}
+
 int cj_bench_gemm(int argc, char **argv)
 {
     bench z = { .rounds = 9, .our = our_product() };
     const char *only = NULL;
-    int threads = 0;
+    int threads = 0, count = 0;
+    shape shapes[MAX_SHAPES];
     uint64_t seed = (uint64_t)time(NULL);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) z.json = 1;
         else if (i + 1 < argc && strcmp(argv[i], "--threads") == 0) threads = atoi(argv[++i]);
         else if (i + 1 < argc && strcmp(argv[i], "--rounds") == 0) z.rounds = atoi(argv[++i]);
         else if (i + 1 < argc && strcmp(argv[i], "--only") == 0) only = argv[++i];
+        else if (i + 1 < argc && count < MAX_SHAPES && strcmp(argv[i], "--shape") == 0 && parse_shape(argv[i + 1], &shapes[count]))
+            count++, i++;
         else if (i + 1 < argc && strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[++i], NULL, 0);
         else {
-            fprintf(stderr, "usage: %s [--json] [--threads N] [--rounds N] [--only TEXT] [--seed N]\n", argv[0]);
+            fprintf(stderr,
+                    "usage: %s [--json] [--threads N] [--rounds N] [--only TEXT[,TEXT...]] [--shape MxNxK[NN|TN|NT|TT]]... [--seed N]\n",
+                    argv[0]);
             return 2;
         }
     }
@@ -456,8 +506,7 @@ int cj_bench_gemm(int argc, char **argv)
     if (z.rounds > MAX_ROUNDS) z.rounds = MAX_ROUNDS;
     z.peer_count = open_peers(z.peers);
 
-    shape shapes[MAX_SHAPES];
-    const int count = list_shapes(shapes, seed);
+    if (count == 0) count = list_shapes(shapes, seed);
     size_t size = 0;
     for (int i = 0; i < count; i++) {
         const shape *s = &shapes[i];
@@ -465,32 +514,27 @@ int cj_bench_gemm(int argc, char **argv)
         for (int d = 0; d < 3; d++)
             if (need[d] > size) size = need[d];
         for (int tt = 0; tt < 2; tt++) {
-            const cj_gemm g = { .m = s->m,
-                                .n = s->n,
-                                .k = s->k,
-                                .batch = 1,
-                                .a_row = s->ta ? 1 : s->k,
-                                .a_col = s->ta ? s->m : 1,
-                                .b_row = s->tb ? 1 : s->n,
-                                .b_col = s->tb ? s->k : 1,
-                                .c_row = s->n };
+            const cj_gemm g = describe(s);
             const size_t bytes = z.our.workspace(&g, threads > 1 ? threads : tt + 1);
             if (bytes > z.workspace_bytes) z.workspace_bytes = bytes;
         }
     }
-    size = (size + 63) / 64 * 64;
-    z.a = aligned_alloc(64, size * 4), z.b = aligned_alloc(64, size * 4), z.c = aligned_alloc(64, size * 4);
-    z.workspace = aligned_alloc(64, (z.workspace_bytes + 127) / 64 * 64);
-    if (!z.a || !z.b || !z.c || !z.workspace) {
+    /* A, B and C lie in one block, at different offsets from a page: stores to C that look like loads of the next A or B by their last 12 bits would
+     * hold those up, which says nothing about a product. */
+    const size_t stride = (size + 4095) / 4096 * 4096 + 1360;
+    float *memory = pages(3 * stride * sizeof *memory);
+    z.workspace = pages(z.workspace_bytes + 64);
+    if (!memory || !z.workspace) {
         fprintf(stderr, "gemm_peers: out of memory\n");
-        free(z.a), free(z.b), free(z.c), free(z.workspace);
+        free(memory), free(z.workspace);
         return 1;
     }
+    z.a = memory, z.b = memory + stride, z.c = memory + 2 * stride;
     for (size_t i = 0; i < size; i++) z.a[i] = (float)(i % 251) * 0.01F - 1, z.b[i] = (float)(i % 241) * 0.01F - 1, z.c[i] = 0;
     if (threads) bench_threads(&z, shapes, count, only, threads);
     else
         for (int t = 1; t <= 2; t++) bench_threads(&z, shapes, count, only, t);
-    free(z.a), free(z.b), free(z.c), free(z.workspace);
+    free(memory), free(z.workspace);
     return 0;
 }
 

@@ -137,11 +137,13 @@ typedef struct matrix {
     int64_t row, col, batch;
 } matrix;
 
-static matrix random_matrix(int64_t rows, int64_t cols, int64_t items, int dtype, int special)
+enum { PLAIN = 0, TURNED = 3, SPREAD = 6, LAYOUTS = 8 };
+
+static matrix random_matrix(int64_t rows, int64_t cols, int64_t items, int dtype, int special, int layout)
 {
     matrix x = { 0 };
     const int64_t pad = below(3) == 0 ? below(9) : 0;
-    switch (below(8)) {
+    switch (layout) {
     case 0:
     case 1:
     case 2: x.row = cols + pad, x.col = 1, x.batch = rows * (cols + pad); break;
@@ -307,16 +309,39 @@ static int64_t random_size(int64_t big)
 
 static int64_t large_size(void) { return below(3) == 0 ? (int64_t)256 << below(3) : 40 + below(1200); }
 
-static int one_case(cj_pool *two)
+/* A shape for each way that gemm.c knows, and for its seams. */
+typedef struct given {
+    int64_t m, n, k;
+    int dtype;
+} given;
+
+static const given shapes[] = {
+    { 1, 256, 64, F32 },   { 1, 1040, 300, F32 }, { 1, 330, 70, F32 },   { 2, 320, 1000, F32 }, { 3, 272, 1000, F32 },
+    { 4, 272, 1003, F32 }, { 2, 345, 351, F32 },  { 3, 90, 100, F32 },   { 4, 450, 70, F32 },   { 9, 200, 150, F32 },
+    { 266, 5, 194, F32 },  { 100, 16, 64, F32 },  { 45, 3, 70, F32 },    { 37, 2, 65, F32 },    { 50, 7, 500, F32 },
+    { 300, 6, 25, F32 },   { 90, 13, 40, F32 },   { 70, 8, 33, F32 },    { 64, 1, 20, F32 },    { 150, 4, 4, F32 },
+    { 4, 4, 4, F32 },      { 8, 8, 8, F32 },      { 300, 40, 100, F32 }, { 520, 17, 90, F32 },  { 100, 300, 20, F32 },
+    { 600, 130, 6, F32 },  { 250, 200, 32, F32 }, { 500, 70, 530, F32 }, { 9, 600, 30, F64 },   { 3, 300, 7, F64 },
+    { 60, 80, 300, BF16 }, { 70, 90, 150, F16 },
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* `given` fixes the shape and the layouts of A and B; without it they are random. */
+static int one_case(cj_pool *two, const given *given, int a_layout, int b_layout)
 {
-    cj_gemm g = { .batch = below(4) == 0 ? 1 + below(5) : 1 };
-    const int large = below(30) == 0;
+    cj_gemm g = { .batch = !given && below(4) == 0 ? 1 + below(5) : 1 };
+    const int large = !given && below(30) == 0;
     do {
+        if (given) {
+            g.m = given->m, g.n = given->n, g.k = given->k;
+            break;
+        }
         if (large) g.m = large_size(), g.n = large_size(), g.k = large_size(), g.batch = 1;
         else g.m = random_size(700), g.n = random_size(700), g.k = random_size(1200);
     } while (products(&g) > (large ? 100.0 : 1.0) * CHECKED);
-    const int special = below(8) == 0, dtype = !large && below(3) == 0 ? (int)below(DTYPES) : F32;
-    const matrix a = random_matrix(g.m, g.k, g.batch, dtype, special), b = random_matrix(g.k, g.n, g.batch, dtype, special);
+    const int special = below(8) == 0, dtype = given ? given->dtype : !large && below(3) == 0 ? (int)below(DTYPES) : F32;
+    const matrix a = random_matrix(g.m, g.k, g.batch, dtype, special, a_layout);
+    const matrix b = random_matrix(g.k, g.n, g.batch, dtype, special, b_layout);
     g.a = a.origin, g.a_row = a.row, g.a_col = a.col, g.a_batch = a.batch;
     g.b = b.origin, g.b_row = b.row, g.b_col = b.col, g.b_batch = b.batch;
     g.c_row = g.n + (below(2) ? below(20) : 0);
@@ -357,10 +382,12 @@ int main(int argc, char **argv)
     for (int i = 0; i < cases && failures < 10; i++) {
         state = (seed + (uint64_t)i) * 0x9E3779B97F4A7C15ULL | 1;
         for (int warm = 0; warm < 8; warm++) (void)next_random();
-        const int bad = one_case(two);
+        const int a_layout = (int)below(LAYOUTS), bad = one_case(two, NULL, a_layout, (int)below(LAYOUTS));
         if (bad) printf("  case %d (repeat with: kernels_gemm %llu 1)\n", i, (unsigned long long)seed + (unsigned long long)i);
         failures += bad;
     }
+    static const int layouts[] = { PLAIN, TURNED, SPREAD };
+    for (int i = 0; i < SHAPES * 9 && failures < 10; i++) failures += one_case(two, &shapes[i / 9], layouts[i / 3 % 3], layouts[i % 3]);
     cj__pool_free(two);
     printf(failures ? "%d failures\n" : "all agree\n", failures);
     return failures != 0;

@@ -3,15 +3,18 @@
  *     C[i,j] = act(sum_p A[i,p] B[p,j] + bias[j])      or  C += ...
  *
  * Blocking after Goto and van de Geijn (2008), as in BLIS (Van Zee and van de Geijn, 2015): k is cut into blocks, C into panels of up to TILE_WIDTH
- * vectors of columns and tasks of rows, and the innermost work is a register tile (gemm_tile.h).  Six ways, chosen by shape and strides alone:
+ * vectors of columns and tasks of rows, and the innermost work is a register tile (gemm_tile.h).  The ways, chosen by shape and strides alone, in this order:
  *
  *   tiny     up to 16 x 16 and k <= 32, where masks are free: one function per layout, no setup (gemm_tiny.h)
+ *   thin     few rows, one column, or up to 16 columns and a long k: dot products or a sweep over the matrix (gemm_thin.h)
+ *   narrow   up to 16 columns and a short k, where masks are free: any number of rows in the ways of the tiny products
  *   small    B fits in L1 and is row-major: tiles straight on A, B and C
- *   thin     few rows, or one column: dot products or a sweep over the matrix (gemm_thin.h)
- *   flipped  A transposed and at most 16 columns: the transposed product is computed in one of the two ways below, and turned
+ *   flipped  A transposed and few columns: the transposed product is computed in one of the two ways below, and turned
  *   panels   up to BLOCK_ROWS rows: a task takes a slab of panels.  While its first tile reads B where it lies, it writes the packed panel from which
- *            the others read, and the tiles after it prefetch the next panel.  A is read in place, or packed first by all threads if its strides are awkward
- *   shared   more rows: all threads pack a group of B, then each takes blocks of rows, which it packs for itself if their strides are awkward
+ *            the others read, and the tiles after it prefetch the next panel.  A is read in place, or packed first by all threads if its strides are
+ *            awkward.  Up to DIRECT_ROWS rows B is only read in place, its next rows prefetched into L1
+ *   shared   more rows: all threads pack a group of B, then each takes blocks of rows, which it packs for itself if their strides are awkward.  With a
+ *            short k and a large C the rows are taken a strip at a time, so that C is written along its rows
  *
  * A is packed as plain rows of an odd number of cache lines: broadcasts do not care about the layout, and a row copy is cheaper than interleaving.
  * No sum is ever split between tasks, and the blocks of k follow from shape and strides: the bits do not depend on the threads.
@@ -25,20 +28,26 @@
 #include "kernels/cpu/isa.h"
 
 enum {
-    KC = 384,            /* a block of k: 6 rows of A are 9 KiB of L1, a panel of B 96 KiB of L2 */
+    KC = 512,            /* a block of k: 6 rows of A are 12 KiB of L1, a panel of B 128 KiB of L2 */
     KC_FEW_ROWS = 192,   /* the same where each panel is packed for few tiles: the copy should be written to L1 ... */
     KC_LEAST_ROWS = 128, /* ... and up to FEW_ROWS rows all of it */
     FEW_ROWS = 48,
-    BLOCK_ROWS = 480,       /* rows of A of one task: 480 * KC floats are 720 KiB of the 1.25 MiB L2 */
+    BLOCK_ROWS = 480,       /* rows of A of one task: 480 * KC floats are 960 KiB of the 1.25 MiB L2 */
     PACK_A_PANELS = 3,      /* from this many panels on, copying A pays for itself */
     DIRECT_ROWS = 12,       /* up to this many rows B is read where it lies: a copy would be used once or twice */
-    SHARED_ROWS = 240,      /* about so many rows per task when B is packed for all: 360 KiB of A */
+    STRIP_ROWS = 12,        /* rows that are taken through all panels at a time where k is short, so that C is written along its rows */
+    SHARED_ROWS = 240,      /* about so many rows per task when B is packed for all: 480 KiB of A */
     GROUP_COLUMNS = 2048,   /* columns of B packed at a time ... */
     GROUP_FLOATS = 1 << 20, /* ... over as many blocks of k as stay below this */
     PACK_ROWS = 32,         /* rows of A packed in one go */
-    LINE = 16,              /* floats in a cache line */
     TURN_ROWS = 256,        /* rows of C turned in one go when they were computed as columns */
-    THIN_ROWS = 12,         /* up to this many rows, transposed B is read in dot products instead of being packed */
+    THIN_ROWS = 16,         /* up to this many rows, transposed B is read in dot products instead of being packed */
+    NEAR_FLOATS = 1 << 16,  /* a matrix no larger than this is close enough to be read in any order */
+    NEAR_ROWS = 8,          /* so many rows of B ahead are prefetched from L2 */
+    L2_FLOATS = 1 << 18,    /* and this much stays in L2 */
+    FEW_COLUMNS = 16,       /* up to this many columns of C, and from ... */
+    LONG_K = 64,            /* ... this k on, rows of A are read in dot products; below it A is read in place even if it is transposed */
+    FLIPPED_COLUMNS = 256,  /* no more columns than this are computed as rows */
     STACK_PANEL = 4096,     /* floats: a panel this small is packed on the stack, without workspace */
     TINY = 64 * 64 * 64,    /* products up to this m*n*k go straight to the tiles ... */
     L1_FLOATS = 8192,       /* ... if B fits in L1 */
@@ -56,10 +65,13 @@ typedef struct plan {
     int64_t vectors, panels, width, wide; /* the first `wide` panels have `width` vectors, the others one less */
     int64_t k_blocks, kc;
     b_mode mode;
+    int far;                            /* C is larger than L2 */
+    int near;                           /* B_IN_PLACE: its rows are prefetched into L1 */
     int64_t a_ld, super_rows;           /* packed A: floats per row of a block of k (0 when A is read where it lies), rows at a time */
     int64_t block_rows, slab;           /* rows and panels of a task */
     int64_t group_panels, group_blocks; /* B_SHARED: panels and blocks of k that are packed at a time */
     int pack_block;                     /* B_SHARED: each task packs its rows of A */
+    int64_t strip;                      /* B_SHARED: rows of a task that are taken through all panels at a time */
     size_t a_bytes, panel_bytes, sum_bytes, worker_bytes;
     double work;
 } plan;
@@ -80,17 +92,25 @@ GEMM_INLINE int64_t panel_at(const plan *s, int64_t q, int *V)
     return first * VL;
 }
 
+/* The vectors are dealt out to panels of nearly the same width: the first ones are one vector wider. */
 static void plan_panels(plan *s, int64_t m, int64_t n)
 {
-    s->width = GEMM_REGISTERS == 32 && m >= 7 && m <= 9 && n <= 1024 ? 3 : TILE_WIDTH; /* 7 to 9 rows fit one tile of width 3 */
-    s->vectors = ceil_div(n, VL);
+    s->width = TILE_WIDTH;
+    if (GEMM_REGISTERS == 32 && m >= 7 && m <= 9 && n <= 1024) s->width = 3; /* 7 to 9 rows fit one tile of width 3 */
+    if (m <= WIDE_ROWS && s->mode == B_IN_PLACE) s->width = ceil_div(s->vectors, ceil_div(s->vectors, WIDEST));
     const int64_t narrow = (s->width - s->vectors % s->width) % s->width; /* panels one narrower, so that no sliver is left */
     const int64_t rest = s->vectors - narrow * (s->width - 1);
     s->wide = rest > 0 ? rest / s->width : 0;
-    s->panels = s->wide + ceil_div(s->vectors - s->wide * s->width, s->width - 1);
+    s->panels = s->wide;
+    if (s->wide * s->width < s->vectors) s->panels += ceil_div(s->vectors - s->wide * s->width, s->width - 1);
 }
 
-static int bad_stride(int64_t row) { return row % 1024 == 0; } /* rows of A that share their cache sets */
+/* Whether A is better copied: its rows share their cache sets, or it is transposed.  With a short k, the tile's part of a transposed A fits in L1. */
+static int is_awkward(const cj_gemm *g)
+{
+    if (g->a_col == 1) return g->a_row % 1024 == 0;
+    return g->a_row != 1 || g->k > LONG_K;
+}
 
 /* Many rows: all threads pack a group of B together, then each takes blocks of rows. */
 static void plan_shared(plan *s, const cj_gemm *g)
@@ -105,7 +125,7 @@ static void plan_shared(plan *s, const cj_gemm *g)
     int64_t blocks = ceil_div(g->m, SHARED_ROWS * 4) * 4;
     if (blocks < 8 && g->m >= 2 * SHARED_ROWS) blocks = 8; /* enough tasks to even out threads of unequal speed */
     s->block_rows = ceil_div(ceil_div(g->m, blocks), 6) * 6;
-    s->pack_block = g->a_col != 1 || (bad_stride(g->a_row) && s->panels > 1);
+    s->pack_block = is_awkward(g) && (g->a_col != 1 || s->panels > 1);
     if (s->pack_block) {
         s->a_ld = s->kc / 32 * 32 + 16;
         s->worker_bytes = round64((size_t)(s->block_rows * s->a_ld) * sizeof(float));
@@ -114,20 +134,25 @@ static void plan_shared(plan *s, const cj_gemm *g)
 
 static plan make_plan(const cj_gemm *g, gemm_kind kind)
 {
-    plan s = { .kind = kind, .work = (double)g->m * (double)g->n * (double)g->k };
-    plan_panels(&s, g->m, g->n);
+    plan s = { .kind = kind, .work = (double)g->m * (double)g->n * (double)g->k, .vectors = ceil_div(g->n, VL) };
     const int half = kind != GEMM_F32, ragged = !GEMM_MASKS_ARE_FREE && g->n % VL != 0, by_rows = g->b_col == 1 || g->n == 1;
-    const int awkward_a = g->a_col != 1 || bad_stride(g->a_row);
+    const int awkward_a = is_awkward(g);
     const int in_l1 = (double)g->k * (double)g->n <= L1_FLOATS && (s.work <= TINY || s.vectors <= TILE_WIDTH);
     if (half || !by_rows || ragged) s.mode = B_PACKED;
     else s.mode = g->m <= DIRECT_ROWS || in_l1 ? B_IN_PLACE : B_COPIED_BY_TILE;
-    const int shared = !half && s.mode != B_IN_PLACE && s.work > TINY && (g->m > BLOCK_ROWS || (awkward_a && g->m >= SHARED_ROWS));
+    s.near = s.mode == B_IN_PLACE && !in_l1 && (g->b_row % LINE != 0 || (double)g->k * (double)g->n <= L2_FLOATS);
+    plan_panels(&s, g->m, g->n);
+    s.far = (double)g->m * (double)g->n > L2_FLOATS;
+    const int streams_c = s.far && g->k <= LONG_K && (double)g->k * (double)g->n <= L1_FLOATS;
+    const int shared =
+        !half && s.mode != B_IN_PLACE && s.work > TINY && (g->m > BLOCK_ROWS || (awkward_a && g->m >= SHARED_ROWS) || streams_c);
 
-    const int64_t kc = shared ? KC : g->m > FEW_ROWS ? KC_FEW_ROWS : KC_LEAST_ROWS;
+    const int64_t kc = shared || s.mode == B_IN_PLACE ? KC : g->m > FEW_ROWS ? KC_FEW_ROWS : KC_LEAST_ROWS;
     s.k_blocks = g->k > 0 ? ceil_div(g->k, kc) : 1;
     s.kc = (ceil_div(g->k, s.k_blocks) + 15) & ~(int64_t)15;
     if (shared) {
         plan_shared(&s, g);
+        s.strip = streams_c ? STRIP_ROWS : s.block_rows;
         return s;
     }
 
@@ -146,7 +171,7 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     while (wanted > blocks && s.super_rows / wanted < 48) wanted--;
     s.block_rows = ceil_div(s.super_rows, wanted);
 
-    const int64_t panel = min64(s.kc, g->k) * min64(s.vectors, TILE_WIDTH) * VL;
+    const int64_t panel = min64(s.kc, g->k) * min64(s.vectors, TILE_WIDTH) * VL; /* wider ones are read in place */
     if (s.mode != B_IN_PLACE && panel > STACK_PANEL) s.panel_bytes = round64((size_t)panel * sizeof(float));
     if (half) s.sum_bytes = (size_t)s.block_rows * TILE_WIDTH * VL * sizeof(float);
     s.worker_bytes = s.panel_bytes + s.sum_bytes;
@@ -185,30 +210,32 @@ GEMM_INLINE void call_tail(const cj_gemm *g, int64_t item, int64_t i0, int64_t r
     g->tail(g->tail_arg, item, i0, i0 + rows, j0, j1);
 }
 
-/* All row tiles of one panel; t holds everything but the rows.  mode B_COPY: the first tile writes the packed panel, from which the others read; those
- * after it fetch the next panel (t->next, if any) into L2: a column of cache lines each, or half of one if there are tiles enough. */
+/* All row tiles of one panel; t holds everything but the rows.  mode B_COPY: the first tile writes the packed panel, from which the others read.  The
+ * others (or all) fetch the next panel (t->next, if any) into L2: a column of cache lines each, half of one if there are tiles enough, or else the first
+ * of them everything. */
 static void panel_rows(tile *t, int V, int64_t rows, int mode, const cj_gemm *tail, int64_t item, int64_t i, int64_t j0)
 {
-    int64_t R = rows, taller = 0, ahead = 0;
+    const int64_t count = ceil_div(rows, tile_rows(V)), R = rows / count, others = mode == B_COPY ? count - 1 : count;
+    int64_t taller = rows - R * count, ahead = 0;
     int ahead_mode = B_AHEAD;
     const float *next = t->next;
-    if (rows > tile_rows(V)) {
-        const int64_t count = ceil_div(rows, tile_rows(V));
-        R = rows / count, taller = rows - R * count;
-        if (next) {
-            ahead = V * VL / LINE;
-            if (count > 2 * ahead) ahead *= 2, ahead_mode = B_AHEAD_HALF;
-        }
+    if (next) {
+        ahead = (V * VL + LINE - 1) / LINE;
+        if (others > 2 * ahead) ahead *= 2, ahead_mode = B_AHEAD_HALF;
+        else if (others < ahead) ahead = 1, ahead_mode = B_AHEAD_ALL;
     }
-    for (int64_t left = rows, turn = 0; left > 0; turn++) {
+    int64_t turn = 0;
+    for (int64_t left = rows; left > 0;) {
         const int64_t height = taller-- > 0 ? R + 1 : R;
+        if (mode != B_COPY && mode != B_NEAR) {
+            mode = turn < ahead ? ahead_mode : B_PLAIN;
+            if (ahead_mode == B_AHEAD) t->next = next + turn * LINE;
+            else if (ahead_mode == B_AHEAD_HALF) t->next = next + turn / 2 * LINE + turn % 2 * (t->k / 2) * t->next_row;
+            turn++;
+        }
         tiles[V - 1][height - 1][mode](t);
+        if (mode == B_COPY) t->b = t->copy, t->b_row = (int64_t)V * VL, mode = B_PLAIN;
         left -= height;
-        if (left <= 0) break;
-        if (mode == B_COPY) t->b = t->copy, t->b_row = (int64_t)V * VL;
-        mode = turn < ahead ? ahead_mode : B_PLAIN;
-        if (ahead_mode == B_AHEAD) t->next = next + turn * LINE;
-        else t->next = next + turn / 2 * LINE + turn % 2 * (t->k / 2) * t->next_row;
         t->a += height * t->a_row;
         t->c += height * t->c_row;
     }
@@ -249,7 +276,7 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
         for (int64_t q = panel0; q < panel1; q++) {
             int V;
             const int64_t j0 = panel_at(s, q, &V), columns = min64((int64_t)V * VL, g->n - j0);
-            tile t = { .k = kc, .last = (int)(columns - (V - 1) * VL), .add = !first || (g->accumulate && !half) };
+            tile t = { .k = kc, .last = (int)(columns - (V - 1) * VL), .add = !first || (g->accumulate && !half), .far = s->far };
             if (s->a_ld) {
                 t.a = r->packed_a + (kb * s->super_rows + i0 - r->row0) * s->a_ld;
                 t.a_row = s->a_ld, t.a_col = 1;
@@ -281,7 +308,12 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
                 t.bias = g->bias ? (const float *)g->bias + j0 : NULL;
                 t.relu = g->act == CJ_GEMM_RELU;
             }
-            panel_rows(&t, V, rows, s->mode == B_COPIED_BY_TILE ? B_COPY : B_PLAIN, final && g->tail ? g : NULL, r->item, i0, j0);
+            if (s->near) t.next = t.b + NEAR_ROWS * t.b_row, t.next_row = t.b_row;
+            panel_rows(&t, V, rows,
+                       s->mode == B_COPIED_BY_TILE ? B_COPY
+                       : s->near                   ? B_NEAR
+                                                   : B_PLAIN,
+                       final && g->tail ? g : NULL, r->item, i0, j0);
         }
     }
 }
@@ -336,39 +368,49 @@ static void pack_b_strips(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
+/* Rows [i0, i0 + rows) by all panels of the group. */
+static void run_strip(const run *r, int64_t kb, const float *a, int64_t i0, int64_t rows)
+{
+    const cj_gemm *g = r->g;
+    const plan *s = r->s;
+    const int final = kb == s->k_blocks - 1;
+    for (int64_t q = r->panel0; q < r->panel1; q++) {
+        int V;
+        const int64_t j0 = panel_at(s, q, &V), columns = min64((int64_t)V * VL, g->n - j0);
+        tile t = { .k = min64(s->kc, g->k - kb * s->kc),
+                   .a = a,
+                   .a_row = s->pack_block ? s->a_ld : g->a_row,
+                   .a_col = s->pack_block ? 1 : g->a_col,
+                   .b = shared_panel(r, kb, j0),
+                   .b_row = (int64_t)V * VL,
+                   .c = (float *)r->c + i0 * g->c_row + j0,
+                   .c_row = g->c_row,
+                   .last = (int)(columns - (V - 1) * VL),
+                   .add = kb > 0 || g->accumulate,
+                   .far = s->far };
+        if (q + 1 < r->panel1 && s->strip == s->block_rows) t.next = t.b + s->kc * V * VL, t.next_row = t.b_row;
+        if (final) {
+            t.bias = g->bias ? (const float *)g->bias + j0 : NULL;
+            t.relu = g->act == CJ_GEMM_RELU;
+        }
+        panel_rows(&t, V, rows, B_PLAIN, final && g->tail ? g : NULL, r->item, i0, j0);
+    }
+}
+
 static void run_shared_task(const run *r, int64_t i0, int64_t rows, int worker)
 {
     const cj_gemm *g = r->g;
     const plan *s = r->s;
     for (int64_t kb = r->block0; kb < r->block1; kb++) {
         const int64_t p0 = kb * s->kc, kc = min64(s->kc, g->k - p0);
-        const int final = kb == s->k_blocks - 1;
         const float *a = (const float *)r->a + i0 * g->a_row + p0 * g->a_col;
         if (s->pack_block) {
             float *block = (float *)(void *)(r->workers + (size_t)worker * s->worker_bytes);
             pack(block, s->a_ld, a, g->a_row, g->a_col, rows, kc, s->kind);
             a = block;
         }
-        for (int64_t q = r->panel0; q < r->panel1; q++) {
-            int V;
-            const int64_t j0 = panel_at(s, q, &V), columns = min64((int64_t)V * VL, g->n - j0);
-            tile t = { .k = kc,
-                       .a = a,
-                       .a_row = s->pack_block ? s->a_ld : g->a_row,
-                       .a_col = s->pack_block ? 1 : g->a_col,
-                       .b = shared_panel(r, kb, j0),
-                       .b_row = (int64_t)V * VL,
-                       .c = (float *)r->c + i0 * g->c_row + j0,
-                       .c_row = g->c_row,
-                       .last = (int)(columns - (V - 1) * VL),
-                       .add = kb > 0 || g->accumulate };
-            if (q + 1 < r->panel1) t.next = t.b + s->kc * V * VL, t.next_row = t.b_row;
-            if (final) {
-                t.bias = g->bias ? (const float *)g->bias + j0 : NULL;
-                t.relu = g->act == CJ_GEMM_RELU;
-            }
-            panel_rows(&t, V, rows, B_PLAIN, final && g->tail ? g : NULL, r->item, i0, j0);
-        }
+        for (int64_t i = 0; i < rows; i += s->strip)
+            run_strip(r, kb, a + i * (s->pack_block ? s->a_ld : g->a_row), i0 + i, min64(s->strip, rows - i));
     }
 }
 
@@ -401,7 +443,7 @@ static void run_item(cj_pool *pool, const cj_gemm *g, const plan *s, int64_t ite
     r.a = kind_at(g->a, item * g->a_batch, s->kind);
     r.b = kind_at(g->b, item * g->b_batch, s->kind);
     r.c = (char *)g->c + item * g->c_batch * (int64_t)kind_size(s->kind);
-    if (s->work < PARALLEL_WORK) pool = NULL;
+    if (s->work < (s->near ? PARALLEL_THIN : PARALLEL_WORK)) pool = NULL;
     if (s->mode == B_SHARED) {
         run_shared(pool, &r);
         return;
@@ -453,7 +495,8 @@ static void gemm_planned(cj_pool *pool, const cj_gemm *g, void *workspace, gemm_
 
 /* ---- few rows ---- */
 
-typedef enum thin_form { THIN_NO, THIN_DOTS, THIN_SWEEP, THIN_COLUMN_DOTS, THIN_COLUMN_SWEEP } thin_form;
+/* FEW_DOTS: few columns, whose transposes lie in the workspace if B is not transposed; C is the transpose of y. */
+typedef enum thin_form { THIN_NO, THIN_DOTS, THIN_SWEEP, THIN_ROW, THIN_FEW_DOTS, THIN_COLUMN_DOTS, THIN_COLUMN_SWEEP } thin_form;
 
 static thin_form thin_form_of(const cj_gemm *g)
 {
@@ -462,7 +505,11 @@ static thin_form thin_form_of(const cj_gemm *g)
         return g->a_row == 1 && g->c_row == 1 && g->m >= 32 ? THIN_COLUMN_SWEEP : THIN_NO;
     }
     if (g->b_row == 1 && g->b_col != 1 && g->a_col == 1 && g->m <= THIN_ROWS) return THIN_DOTS;
-    return g->m == 1 && g->b_col == 1 && g->n >= 256 ? THIN_SWEEP : THIN_NO;
+    if (g->n <= FEW_COLUMNS && g->m > THIN_ROWS && g->a_col == 1 && g->k >= LONG_K && g->batch == 1) return THIN_FEW_DOTS;
+    if (g->m > SWEEP_ROWS || g->b_col != 1) return THIN_NO;
+    if (g->m == 1 && g->n >= 4 * VL && g->n * g->k <= NEAR_FLOATS && (GEMM_MASKS_ARE_FREE || g->n % VL == 0)) return THIN_ROW;
+    if (g->m > 1 && (g->b_row % LINE != 0 || g->n * g->k <= L2_FLOATS)) return THIN_NO;
+    return g->n >= 256 ? THIN_SWEEP : THIN_NO;
 }
 
 typedef struct thin_run {
@@ -472,25 +519,49 @@ typedef struct thin_run {
     int64_t item;
 } thin_run;
 
+static int is_column(thin_form form) { return form == THIN_COLUMN_DOTS || form == THIN_COLUMN_SWEEP; }
+static int is_few(thin_form form) { return form == THIN_FEW_DOTS; }
+
+/* Columns [begin, end) of a row of C, in registers from the first step of k to the last. */
+static void row_columns(const thin *t, int64_t begin, int64_t end)
+{
+    for (int64_t left = ceil_div(end - begin, VL); left > 0;) {
+        const int V = (int)(left <= WIDEST ? left : left < 2 * WIDEST ? (left + 1) / 2 : WIDEST);
+        const tile x = { .k = t->k,
+                         .a = t->x,
+                         .a_col = t->x_col,
+                         .b = t->w + begin,
+                         .b_row = t->w_row,
+                         .c = t->y + begin,
+                         .bias = t->bias ? t->bias + begin : NULL,
+                         .last = (int)min64(end - begin - (int64_t)(V - 1) * VL, VL),
+                         .add = t->add,
+                         .relu = t->relu };
+        tiles[V - 1][0][B_PLAIN](&x);
+        left -= V, begin += (int64_t)V * VL;
+    }
+}
+
 static void run_thin_columns(void *arg, int64_t begin, int64_t end, int worker)
 {
     const thin_run *r = arg;
     const cj_gemm *g = r->g;
     (void)worker;
-    if (r->form == THIN_DOTS || r->form == THIN_COLUMN_DOTS) dots(&r->t, begin, end);
-    else sweep(&r->t, begin, end);
+    if (r->form == THIN_ROW) row_columns(&r->t, begin, end);
+    else if (r->form == THIN_SWEEP || r->form == THIN_COLUMN_SWEEP) sweep(&r->t, begin, end);
+    else dots(&r->t, begin, end);
     if (!g->tail) return;
-    if (g->n == 1) call_tail(g, r->item, begin, end - begin, 0, 1);
+    if (is_column(r->form) || is_few(r->form)) call_tail(g, r->item, begin, end - begin, 0, g->n);
     else call_tail(g, r->item, 0, g->m, begin, end);
 }
 
 static void start_item(thin_run *r, int64_t item)
 {
     const cj_gemm *g = r->g;
-    const int column = r->form == THIN_COLUMN_DOTS || r->form == THIN_COLUMN_SWEEP;
     const float *a = (const float *)g->a + item * g->a_batch, *b = (const float *)g->b + item * g->b_batch;
     r->item = item;
-    r->t.x = column ? b : a, r->t.w = column ? a : b;
+    if (is_column(r->form)) r->t.x = b, r->t.w = a;
+    else r->t.x = a, r->t.w = b;
     r->t.y = (float *)g->c + item * g->c_batch;
 }
 
@@ -503,9 +574,16 @@ static void run_thin_items(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
+/* At least four chunks, each with some microseconds of work, in whole cache lines. */
+static void run_thin(cj_pool *pool, thin_run *r)
+{
+    const int64_t grain = ceil_div(ceil_div(r->t.columns, 4), 4 * LINE) * 4 * LINE;
+    cj__parallel_for(pool, r->t.columns, pool ? grain : r->t.columns, run_thin_columns, r);
+}
+
 static void gemm_thin(cj_pool *pool, const cj_gemm *g, thin_form form)
 {
-    const int column = form == THIN_COLUMN_DOTS || form == THIN_COLUMN_SWEEP;
+    const int column = is_column(form);
     thin_run r = { .form = form, .g = g };
     r.t = (thin){ .rows = column ? 1 : g->m,
                   .columns = column ? g->m : g->n,
@@ -518,27 +596,59 @@ static void gemm_thin(cj_pool *pool, const cj_gemm *g, thin_form form)
                   .x_col = column ? g->b_row : g->a_col,
                   .y_row = column ? 0 : g->c_row,
                   .y_col = column ? g->c_row : 1 };
-    r.t.w_row = form == THIN_DOTS ? g->b_col : form == THIN_SWEEP ? g->b_row : form == THIN_COLUMN_DOTS ? g->a_row : g->a_col;
+    r.t.w_row = form == THIN_DOTS ? g->b_col : form == THIN_COLUMN_DOTS ? g->a_row : form == THIN_COLUMN_SWEEP ? g->a_col : g->b_row;
     const double work = (double)g->m * (double)g->n * (double)g->k;
     if (work < PARALLEL_THIN) {
         const double items = PARALLEL_THIN / 2 / (work + 1);
         cj__parallel_for(pool, g->batch, items < 1 ? 1 : items > 1024 ? 1024 : (int64_t)items, run_thin_items, &r);
         return;
     }
-    /* At least four chunks, each with some microseconds of work, in whole cache lines. */
-    const int64_t grain = ceil_div(ceil_div(r.t.columns, 4), 4 * LINE) * 4 * LINE;
     for (int64_t item = 0; item < g->batch; item++) {
         start_item(&r, item);
-        cj__parallel_for(pool, r.t.columns, pool ? grain : r.t.columns, run_thin_columns, &r);
+        run_thin(pool, &r);
     }
 }
 
-/* ---- few columns of a transposed A ---- */
+/* ---- few columns ---- */
 
-/* C = A B with A transposed and n below a vector: computed as C' = B' A', whose vectors run along m, and turned back. */
+static int64_t few_ld(const cj_gemm *g) { return (g->k + LINE - 1) / LINE * LINE + LINE; }
+static size_t few_bytes(const cj_gemm *g) { return g->b_row == 1 ? 0 : (size_t)(g->n * few_ld(g)) * sizeof(float); }
+
+/* Rows of y are columns of C. */
+static void gemm_few(cj_pool *pool, const cj_gemm *g, void *workspace)
+{
+    thin_run r = { .form = THIN_FEW_DOTS, .g = g };
+    r.t = (thin){ .rows = g->n,
+                  .columns = g->m,
+                  .k = g->k,
+                  .x = g->b,
+                  .x_row = g->b_col,
+                  .x_col = 1,
+                  .w = g->a,
+                  .w_row = g->a_row,
+                  .y = g->c,
+                  .y_row = 1,
+                  .y_col = g->c_row,
+                  .bias = g->bias,
+                  .bias_row = 1,
+                  .add = g->accumulate,
+                  .relu = g->act == CJ_GEMM_RELU };
+    if (g->b_row != 1) {
+        r.t.x = workspace, r.t.x_row = few_ld(g);
+        pack(workspace, few_ld(g), g->b, g->b_col, g->b_row, g->n, g->k, GEMM_F32);
+    }
+    run_thin((double)g->m * (double)g->n * (double)g->k < PARALLEL_WORK ? NULL : pool, &r);
+}
+
+/* ---- columns of a transposed A ---- */
+
+/* C = A B with A transposed and few columns: computed as C' = B' A', whose vectors run along m, and turned back.  Turning B and C instead of A pays if
+ * they are smaller. */
 static int is_flipped(const cj_gemm *g)
 {
-    return g->a_row == 1 && g->a_col != 1 && g->n > 1 && g->n <= 16 && g->m >= 64 && g->batch == 1 && g->k > 0;
+    if (g->a_row != 1 || g->a_col == 1 || g->n == 1 || g->batch != 1 || g->k == 0) return 0;
+    if (g->n <= FEW_COLUMNS) return g->m >= 64;
+    return g->n <= FLIPPED_COLUMNS && 2 * g->n <= g->m && 2 * g->n <= g->k;
 }
 
 static cj_gemm flipped(const cj_gemm *g, float *c)
@@ -636,10 +746,26 @@ static int is_small(const cj_gemm *g)
            (GEMM_MASKS_ARE_FREE || g->n % VL == 0) && g->k * g->n <= L1_FLOATS && g->m * g->n * g->k <= TINY;
 }
 
+/* ---- narrow ---- */
+
+static int is_narrow(const cj_gemm *g)
+{
+    return GEMM_MASKS_ARE_FREE && g->n <= VL && g->k < LONG_K && g->a_col == 1 && (g->b_col == 1 || g->n == 1) && g->batch == 1;
+}
+
+static void gemm_narrow(cj_pool *pool, const cj_gemm *g)
+{
+    const int parallel = (double)g->m * (double)g->n * (double)g->k >= PARALLEL_WORK;
+    const int64_t grain = parallel ? ceil_div(ceil_div(g->m, 8), TINY_ROWS) * TINY_ROWS : g->m;
+    cj__parallel_for(parallel ? pool : NULL, g->m, grain, narrow_rows, (void *)(uintptr_t)g);
+}
+
 static __attribute__((noinline)) void gemm_larger(cj_pool *pool, const cj_gemm *g, void *workspace)
 {
     const thin_form form = thin_form_of(g);
-    if (form != THIN_NO) gemm_thin(pool, g, form);
+    if (is_few(form)) gemm_few(pool, g, workspace);
+    else if (form != THIN_NO) gemm_thin(pool, g, form);
+    else if (is_narrow(g)) gemm_narrow(pool, g);
     else if (is_small(g)) gemm_small(g);
     else if (is_flipped(g)) gemm_flipped(pool, g, workspace);
     else gemm_planned(pool, g, workspace, GEMM_F32);
@@ -654,7 +780,10 @@ void CJ_K(cj__gemm_f32)(cj_pool *pool, const cj_gemm *g, void *workspace)
 
 size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads)
 {
-    if (is_tiny(g) || thin_form_of(g) != THIN_NO || is_small(g)) return 0;
+    if (is_tiny(g)) return 0;
+    const thin_form form = thin_form_of(g);
+    if (is_few(form)) return few_bytes(g);
+    if (form != THIN_NO || is_narrow(g) || is_small(g)) return 0;
     if (!is_flipped(g)) return workspace_size(g, threads, GEMM_F32);
     const cj_gemm f = flipped(g, NULL);
     return flipped_bytes(g) + workspace_size(&f, threads, GEMM_F32);

@@ -108,6 +108,13 @@ GEMM_INLINE vf vzip_high(vf a, vf b) { return (vf){ a[2], b[2], a[3], b[3] }; }
 
 #endif
 
+/* Keeps a vector that is used more than once in its register: the compiler likes to load it again for every use. */
+#if defined CJ_ISA_AVX512 || defined CJ_ISA_AVX2
+#define VKEEP(x) __asm__("" : "+v"(x))
+#else
+#define VKEEP(x) ((void)0)
+#endif
+
 #if VL == 4 /* no masks: the tiles leave the ragged edge to scalar code, so only the number of lanes is kept */
 GEMM_INLINE vmask vfirst(int lanes) { return lanes; }
 GEMM_INLINE vf vload_first(const float *p, vmask lanes)

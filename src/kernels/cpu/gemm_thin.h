@@ -2,8 +2,8 @@
  *
  *   dots  y[i,j] = x[i,:] . w[j,:]      w has contiguous rows (B transposed, or A when B is one column): vectors run along k, and VL sums at a time
  *                                       are folded into one vector at the end
- *   sweep y[j] = sum_p x[p] w[p,j]      one row times row-major B (or a transposed A times one column): y stays in L1 while w streams by, eight
- *                                       rows at a time, in whole rows, as the hardware prefetcher likes it
+ *   sweep y[i,j] = sum_p x[i,p] w[p,j]  up to four rows times row-major B (or a transposed A times one column): y stays in L1 while w streams by,
+ *                                       eight rows at a time, in whole rows, as the hardware prefetcher likes it
  *
  * Both sum in an order that depends on k alone.
  */
@@ -22,7 +22,7 @@ typedef struct thin {
     float *y;
     int64_t y_row, y_col; /* sweep: y_col = 1 */
     const float *bias;
-    int64_t bias_col;
+    int64_t bias_row, bias_col;
     int add, relu;
 } thin;
 
@@ -30,9 +30,23 @@ GEMM_INLINE float thin_finish(const thin *t, float sum, int64_t i, int64_t j)
 {
     float *y = t->y + i * t->y_row + j * t->y_col;
     if (t->add) sum = *y + sum;
-    if (t->bias) sum += t->bias[j * t->bias_col];
+    if (t->bias) sum += t->bias[i * t->bias_row + j * t->bias_col];
     if (t->relu && sum < 0) sum = 0;
     return *y = sum;
+}
+
+/* Sums of lanes that are `half` apart: those of a where bit `half` of the lane's number is clear, those of b where it is set. */
+GEMM_INLINE vf fold_pair(vf a, vf b, const int half)
+{
+#if defined CJ_ISA_AVX512 /* a permutation and a blend, which has more ports to run on */
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), bit = _mm512_set1_epi32(half);
+    const vmask from_b = _mm512_test_epi32_mask(lane, bit);
+    const __m512i other = _mm512_mask_or_epi32(_mm512_xor_si512(lane, bit), from_b, _mm512_xor_si512(lane, bit), _mm512_set1_epi32(VL));
+    return vadd(_mm512_mask_blend_ps(from_b, a, b), _mm512_permutex2var_ps(a, other, b));
+#else
+    (void)half; /* zipping puts the lanes where they belong after the last round */
+    return vadd(vzip_low(a, b), vzip_high(a, b));
+#endif
 }
 
 /* Lane l of the result is the sum of the lanes of x[l]. */
@@ -41,14 +55,16 @@ GEMM_INLINE vf fold(vf x[VL])
 #pragma GCC unroll 4
     for (int half = VL / 2; half > 0; half /= 2) {
 #pragma GCC unroll 8
-        for (int i = 0; i < half; i++) x[i] = vadd(vzip_low(x[i], x[i + half]), vzip_high(x[i], x[i + half]));
+        for (int i = 0; i < half; i++) x[i] = fold_pair(x[i], x[i + half], half);
     }
     return x[0];
 }
 
-/* R rows of x by S rows of w; sums of k products each.  R and S are constants at every call, R * S <= VL. */
-GEMM_INLINE void dots_block(const thin *t, const int R, const int S, int64_t i0, int64_t j0)
+/* R rows of x by S rows of w; sums of k products each.  R, S and across are constants at every call, R * S <= VL.  across: y_row = 1, and the sums for
+ * one row of w are neighbours. */
+GEMM_INLINE void dots_block(const thin *t, const int R, const int S, const int across, int64_t i0, int64_t j0)
 {
+    const int up = across ? 1 : S, right = across ? R : 1; /* the sum of rows r and s is number r * up + s * right */
     const float *x = t->x + i0 * t->x_row, *w = t->w + j0 * t->w_row;
     int64_t x_row = t->x_row, w_row = t->w_row;
     vf acc[VL];
@@ -61,9 +77,10 @@ GEMM_INLINE void dots_block(const thin *t, const int R, const int S, int64_t i0,
         for (int r = 0; r < R; r++) xs[r] = vload(x + r * x_row + p);
 #pragma GCC unroll 16
         for (int s = 0; s < S; s++) {
-            const vf ws = vload(w + s * w_row + p);
+            vf ws = vload(w + s * w_row + p);
+            if (R > 1) VKEEP(ws);
 #pragma GCC unroll 4
-            for (int r = 0; r < R; r++) acc[r * S + s] = vfma(xs[r], ws, acc[r * S + s]);
+            for (int r = 0; r < R; r++) acc[r * up + s * right] = vfma(xs[r], ws, acc[r * up + s * right]);
         }
     }
     if (whole < t->k) {
@@ -75,17 +92,19 @@ GEMM_INLINE void dots_block(const thin *t, const int R, const int S, int64_t i0,
         for (int s = 0; s < S; s++) {
             const vf ws = vload_some(w + s * w_row + whole, lanes);
 #pragma GCC unroll 4
-            for (int r = 0; r < R; r++) acc[r * S + s] = vfma(xs[r], ws, acc[r * S + s]);
+            for (int r = 0; r < R; r++) acc[r * up + s * right] = vfma(xs[r], ws, acc[r * up + s * right]);
         }
     }
     float sums[VL];
     vstore(sums, fold(acc));
-    if (!t->add && !t->bias && !t->relu && t->y_col == 1) {
-        for (int r = 0; r < R; r++) memcpy(t->y + (i0 + r) * t->y_row + j0, sums + r * S, (size_t)S * sizeof(float));
+    if (!t->add && !t->bias && !t->relu && (across || t->y_col == 1)) {
+        const int runs = across ? S : R, length = across ? R : S;
+        float *y = t->y + i0 * t->y_row + j0 * t->y_col;
+        for (int q = 0; q < runs; q++) memcpy(y + q * (across ? t->y_col : t->y_row), sums + q * length, (size_t)length * sizeof(float));
         return;
     }
     for (int r = 0; r < R; r++)
-        for (int s = 0; s < S; s++) thin_finish(t, sums[r * S + s], i0 + r, j0 + s);
+        for (int s = 0; s < S; s++) thin_finish(t, sums[r * up + s * right], i0 + r, j0 + s);
 }
 
 /* One element, for the columns left over: the same order of summation as a block, so that it does not matter which one computes it. */
@@ -103,14 +122,31 @@ static void dots_one(const thin *t, int64_t i, int64_t j)
     thin_finish(t, sums[0], i, j);
 }
 
-#define DOTS(name, R, S)                                                                                                                   \
-    static __attribute__((noinline)) void dots_##name(const thin *t, int64_t i, int64_t j) { dots_block(t, R, S, i, j); }
-DOTS(only_row, 1, VL)
-DOTS(only_two, 2, VL / 2)
-DOTS(1, 1, VL / 4)
-DOTS(2, 2, VL / 4)
-DOTS(3, 3, VL / 4)
-DOTS(4, 4, VL / 4)
+#define DOTS(name, R, S, across)                                                                                                           \
+    static __attribute__((noinline)) void dots_##name(const thin *t, int64_t i, int64_t j) { dots_block(t, R, S, across, i, j); }
+DOTS(only_row, 1, VL, 0)
+DOTS(only_two, 2, VL / 2, 0)
+DOTS(1, 1, VL / 4, 0)
+DOTS(2, 2, VL / 4, 0)
+DOTS(3, 3, VL / 4, 0)
+DOTS(4, 4, VL / 4, 0)
+DOTS(across_1, 1, VL, 1)
+DOTS(across_2, 2, VL / 2, 1)
+DOTS(across_3, 3, VL / 4, 1)
+DOTS(across_4, 4, VL / 4, 1)
+
+/* VL rows of w by all rows of x, for y_row = 1. */
+static void dots_across(const thin *t, int64_t j)
+{
+    int64_t i = 0;
+    for (; i + 4 <= t->rows; i += 4)
+        for (int s = 0; s < VL; s += VL / 4) dots_across_4(t, i, j + s);
+    if (t->rows - i == 3)
+        for (int s = 0; s < VL; s += VL / 4) dots_across_3(t, i, j + s);
+    if (t->rows - i == 2)
+        for (int s = 0; s < VL; s += VL / 2) dots_across_2(t, i, j + s);
+    if (t->rows - i == 1) dots_across_1(t, i, j);
+}
 
 /* Columns [j0, j1) of y.  Four rows at a time where there are so many; the rows of w stay in L1 from one group of rows to the next. */
 static void dots(const thin *t, int64_t j0, int64_t j1)
@@ -118,6 +154,8 @@ static void dots(const thin *t, int64_t j0, int64_t j1)
     int64_t j = j0;
     if (t->rows == 1) {
         for (; j + VL <= j1; j += VL) dots_only_row(t, 0, j);
+    } else if (t->y_row == 1) {
+        for (; j + VL <= j1; j += VL) dots_across(t, j);
     } else if (t->rows == 2) {
         for (; j + VL / 2 <= j1; j += VL / 2) dots_only_two(t, 0, j);
     }
@@ -132,46 +170,86 @@ static void dots(const thin *t, int64_t j0, int64_t j1)
         for (int64_t i = 0; i < t->rows; i++) dots_one(t, i, j);
 }
 
-/* y[j0..j1) += x[p..p+P) w[p..p+P, j0..j1), or = when first. */
-GEMM_INLINE void sweep_rows(const thin *t, const int P, int64_t p, int64_t j0, int64_t j1, int first)
+/* y[0..R, j0..j1) += x[0..R, p..p+P) w[p..p+P, j0..j1), or = when first.  R and P are constants at every call. */
+GEMM_INLINE void sweep_rows(const thin *t, const int R, const int P, int64_t p, int64_t j0, int64_t j1, int first)
 {
     const float *w = t->w + p * t->w_row;
     float *y = t->y;
-    int64_t w_row = t->w_row;
-    vf x[8];
+    int64_t w_row = t->w_row, y_row = t->y_row;
+    vf x[4][8];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; r++) {
 #pragma GCC unroll 8
-    for (int q = 0; q < P; q++) x[q] = vset1(t->x[(p + q) * t->x_col]);
+        for (int q = 0; q < P; q++) x[r][q] = vset1(t->x[r * t->x_row + (p + q) * t->x_col]);
+    }
     int64_t j = j0;
     for (; j + VL <= j1; j += VL) {
-        vf s = first ? vzero() : vload(y + j);
+        vf s[4];
+#pragma GCC unroll 4
+        for (int r = 0; r < R; r++) s[r] = first ? vzero() : vload(y + r * y_row + j);
 #pragma GCC unroll 8
-        for (int q = 0; q < P; q++) s = vfma(x[q], vload(w + q * w_row + j), s);
-        vstore(y + j, s);
+        for (int q = 0; q < P; q++) {
+            vf v = vload(w + q * w_row + j);
+            if (R > 1) VKEEP(v);
+#pragma GCC unroll 4
+            for (int r = 0; r < R; r++) s[r] = vfma(x[r][q], v, s[r]);
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < R; r++) vstore(y + r * y_row + j, s[r]);
     }
-    if (j < j1) {
-        const int lanes = (int)(j1 - j);
-        vf s = first ? vzero() : vload_some(y + j, lanes);
+    if (j == j1) return;
+    const int lanes = (int)(j1 - j);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; r++) {
+        vf s = first ? vzero() : vload_some(y + r * y_row + j, lanes);
 #pragma GCC unroll 8
-        for (int q = 0; q < P; q++) s = vfma(x[q], vload_some(w + q * w_row + j, lanes), s);
-        vstore_some(y + j, s, lanes);
+        for (int q = 0; q < P; q++) s = vfma(x[r][q], vload_some(w + q * w_row + j, lanes), s);
+        vstore_some(y + r * y_row + j, s, lanes);
     }
 }
 
+/* As many steps of k at a time as there are registers for x. */
+#define SWEEP(R, P)                                                                                                                        \
+    static __attribute__((noinline)) int sweep_##R(const thin *t, int64_t j0, int64_t j1, int first)                                       \
+    {                                                                                                                                      \
+        int64_t p = 0;                                                                                                                     \
+        for (; p + (P) <= t->k; p += (P), first = 0) sweep_rows(t, R, P, p, j0, j1, first);                                                \
+        for (; p < t->k; p++, first = 0) sweep_rows(t, R, 1, p, j0, j1, first);                                                            \
+        return first;                                                                                                                      \
+    }
+#if GEMM_REGISTERS == 32
+SWEEP(1, 8)
+SWEEP(2, 8)
+SWEEP(3, 8)
+SWEEP(4, 6)
+#else
+SWEEP(1, 8)
+SWEEP(2, 4)
+SWEEP(3, 3)
+SWEEP(4, 2)
+#endif
+
+enum { SWEEP_ROWS = 4, SWEEP_FLOATS = 6144 /* of y in L1 */ };
+
 /* Columns [j0, j1) of y. */
+static void sweep_columns(const thin *t, int64_t j0, int64_t j1)
+{
+    static int (*const sweeps[SWEEP_ROWS])(const thin *, int64_t, int64_t, int) = { sweep_1, sweep_2, sweep_3, sweep_4 };
+    const int untouched = sweeps[t->rows - 1](t, j0, j1, !t->add);
+    if (!t->bias && !t->relu && !untouched) return;
+    for (int64_t i = 0; i < t->rows; i++) {
+        for (int64_t j = j0; j < j1; j++) {
+            float *y = t->y + i * t->y_row + j, sum = untouched ? 0 : *y;
+            if (t->bias) sum += t->bias[j * t->bias_col];
+            *y = t->relu && sum < 0 ? 0 : sum;
+        }
+    }
+}
+
 static void sweep(const thin *t, int64_t j0, int64_t j1)
 {
-    int64_t p = 0;
-    int first = !t->add;
-    for (; p + 8 <= t->k; p += 8, first = 0) sweep_rows(t, 8, p, j0, j1, first);
-    for (; p < t->k; p++, first = 0) sweep_rows(t, 1, p, j0, j1, first);
-    if (first)
-        for (int64_t j = j0; j < j1; j++) t->y[j] = 0;
-    if (!t->bias && !t->relu) return;
-    for (int64_t j = j0; j < j1; j++) {
-        float y = t->y[j];
-        if (t->bias) y += t->bias[j * t->bias_col];
-        t->y[j] = t->relu && y < 0 ? 0 : y;
-    }
+    const int64_t chunk = SWEEP_FLOATS / t->rows / 64 * 64;
+    for (int64_t j = j0; j < j1; j += chunk) sweep_columns(t, j, j + chunk < j1 ? j + chunk : j1);
 }
 
 #endif

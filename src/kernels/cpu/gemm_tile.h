@@ -20,13 +20,18 @@
 #define TILE_ROWS_3 9
 #define TILE_ROWS_4 6
 #define TILE_WIDTH 4 /* vectors in the widest packed panel */
+#define WIDEST 6     /* vectors of the widest tile: up to four rows have registers left, and B is read in longer runs */
+#define WIDE_ROWS 4
 #else
 #define TILE_ROWS_1 12
 #define TILE_ROWS_2 6
 #define TILE_ROWS_3 4
 #define TILE_WIDTH 3
+#define WIDEST 4
+#define WIDE_ROWS 2
 #endif
 #define TILE_MAX_ROWS 12
+#define LINE 16 /* floats in a cache line */
 
 typedef struct tile {
     int64_t k;
@@ -38,15 +43,18 @@ typedef struct tile {
     int64_t c_row;
     const float *bias; /* V*VL values (less in the last vector), or NULL */
     float *copy;       /* the copying tile writes the rows of B that it reads here, as a packed panel */
-    const float *next; /* the prefetching tiles meanwhile bring one line of each of the next rows of B, next_row apart, into L2 */
+    const float *next; /* the prefetching tiles meanwhile bring one line (or all) of each of the next rows of B, next_row apart, into L2 */
     int64_t next_row;
     int last;      /* lanes of the last vector that exist in C: 1..VL */
     int add, relu; /* C += instead of C =; clamp at zero */
+    int far;       /* C is not in L2 */
 } tile;
 
 typedef void tile_fn(const tile *t);
 
-enum { B_PLAIN, B_COPY, B_AHEAD, B_AHEAD_HALF, B_MODES }; /* prefetching a line per step, or every other step */
+/* How B is read: as it is; copied on the way; or while the next panel is prefetched into L2, a line per step, one every other step, or all; or while the
+ * rows of this panel that come soon are prefetched into L1. */
+enum { B_PLAIN, B_COPY, B_AHEAD, B_AHEAD_HALF, B_AHEAD_ALL, B_NEAR, B_MODES };
 
 #define UNROLL _Pragma("GCC unroll 12")
 
@@ -79,13 +87,14 @@ typedef struct tile_strides {
 } tile_strides;
 
 /* One step of k.  R, V and mode are constants at every call, so that all loops unroll and acc lives in registers. */
-GEMM_INLINE void tile_step(vf acc[TILE_MAX_ROWS][4], tile_at *x, const tile_strides *s, vmask last, const int R, const int V,
+GEMM_INLINE void tile_step(vf acc[TILE_MAX_ROWS][WIDEST], tile_at *x, const tile_strides *s, vmask last, const int R, const int V,
                            const int mode)
 {
-    vf b[4];
+    vf b[WIDEST];
     UNROLL for (int v = 0; v < V; v++)
     {
         b[v] = GEMM_MASKS_ARE_FREE && v == V - 1 ? vload_first(x->b + v * VL, last) : vload(x->b + v * VL);
+        if (R > 1) VKEEP(b[v]);
         if (mode == B_COPY) vstore(x->copy + v * VL, b[v]);
     }
     UNROLL for (int i = 0; i < R; i++)
@@ -99,13 +108,13 @@ GEMM_INLINE void tile_step(vf acc[TILE_MAX_ROWS][4], tile_at *x, const tile_stri
     if (R > 4) x->a4 += s->a_col;
     if (R > 8) x->a8 += s->a_col;
     if (mode == B_COPY) x->copy += V * VL;
-    if (mode == B_AHEAD) {
-        __builtin_prefetch(x->next, 0, 2);
-        x->next += s->next_row;
-    }
+    if (mode == B_AHEAD) __builtin_prefetch(x->next, 0, 2);
+    if (mode == B_AHEAD_ALL) UNROLL for (int v = 0; v < V * VL / LINE; v++) __builtin_prefetch(x->next + v * LINE, 0, 2);
+    if (mode == B_NEAR) UNROLL for (int v = 0; v <= V * VL / LINE; v++) __builtin_prefetch(x->next + v * LINE, 0, 3);
+    if (mode == B_AHEAD || mode == B_AHEAD_ALL || mode == B_NEAR) x->next += s->next_row;
 }
 
-GEMM_INLINE void tile_steps(vf acc[TILE_MAX_ROWS][4], tile_at *at, const tile_strides *s, int64_t steps, vmask last, const int R,
+GEMM_INLINE void tile_steps(vf acc[TILE_MAX_ROWS][WIDEST], tile_at *at, const tile_strides *s, int64_t steps, vmask last, const int R,
                             const int V, const int mode)
 {
     tile_at x = *at;
@@ -123,7 +132,7 @@ GEMM_INLINE void tile_steps(vf acc[TILE_MAX_ROWS][4], tile_at *at, const tile_st
 GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mode)
 {
     const vmask last = vfirst(t->last);
-    vf acc[TILE_MAX_ROWS][4];
+    vf acc[TILE_MAX_ROWS][WIDEST];
     UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vzero();
 
     tile_strides s = { t->a_row, 2 * t->a_row, 3 * t->a_row, t->a_col, t->b_row, t->next_row };
@@ -133,22 +142,23 @@ GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mod
     /* Keeps the compiler from turning the address sums into one running pointer per row, which would spill. */
     __asm__("" : "+r"(s.row1), "+r"(s.row2), "+r"(s.row3), "+r"(s.a_col), "+r"(s.b_row));
 
-    if (t->k <= 64 || R < 3) {
-        tile_steps(acc, &at, &s, t->k, last, R, V, mode);
-    } else { /* C is wanted at the end.  It is fetched in three goes on the way there: all at once would hold up the loads of B. */
-        const float *c = t->c;
-        for (int64_t i = 2; i >= 0; i--, c += R / 3 * t->c_row) {
-            UNROLL for (int row = 0; row < R / 3 + R % 3; row++) UNROLL for (int v = 0; v < V; v++)
+    /* C is wanted at the end.  It is fetched in three goes on the way there: all at once would hold up the loads of B; but a short way leaves no time. */
+    const int64_t steps = t->k > 64 && R >= 3 ? t->k / 4 : 0;
+    if (steps > 0 || t->far) {
+        const float *row = t->c;
+        for (int go = 0; go < 3; go++, row += R / 3 * t->c_row) {
+            UNROLL for (int i = 0; i < R / 3 + R % 3; i++) UNROLL for (int v = 0; v < V; v++)
             {
-                if (row < R / 3 || i == 0) __builtin_prefetch(c + row * t->c_row + v * VL, 1, 3);
+                if (i < R / 3 || go == 2) __builtin_prefetch(row + i * t->c_row + v * VL, 1, 3);
             }
-            tile_steps(acc, &at, &s, i > 0 ? t->k / 4 : t->k - t->k / 4 * 2, last, R, V, mode);
+            if (steps > 0 && go < 2) tile_steps(acc, &at, &s, steps, last, R, V, mode);
         }
     }
+    tile_steps(acc, &at, &s, t->k - 2 * steps, last, R, V, mode);
 
 #if !GEMM_MASKS_ARE_FREE
     if (t->last < VL) {
-        float sum[TILE_MAX_ROWS * 4 * VL];
+        float sum[TILE_MAX_ROWS * WIDEST * VL];
         UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) vstore(sum + (i * V + v) * VL, acc[i][v]);
         tile_edge(t, sum, R, V);
         return;
@@ -181,10 +191,19 @@ GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mod
     static void tile_plain_##R##x##V(const tile *t) { tile_run(t, R, V, B_PLAIN); }                                                        \
     static void tile_copy_##R##x##V(const tile *t) { tile_run(t, R, V, B_COPY); }                                                          \
     static void tile_ahead_##R##x##V(const tile *t) { tile_run(t, R, V, B_AHEAD); }                                                        \
-    static void tile_half_##R##x##V(const tile *t) { tile_run(t, R, V, B_AHEAD_HALF); }
+    static void tile_half_##R##x##V(const tile *t) { tile_run(t, R, V, B_AHEAD_HALF); }                                                    \
+    static void tile_all_##R##x##V(const tile *t) { tile_run(t, R, V, B_AHEAD_ALL); }                                                      \
+    static void tile_near_##R##x##V(const tile *t) { tile_run(t, R, V, B_NEAR); }
+#define WIDE(R, V)                                                                                                                         \
+    static void tile_plain_##R##x##V(const tile *t) { tile_run(t, R, V, B_PLAIN); }                                                        \
+    static void tile_near_##R##x##V(const tile *t) { tile_run(t, R, V, B_NEAR); }
 #define TILE_ENTRY(R, V)                                                                                                                   \
     {                                                                                                                                      \
-        tile_plain_##R##x##V, tile_copy_##R##x##V, tile_ahead_##R##x##V, tile_half_##R##x##V                                               \
+        tile_plain_##R##x##V, tile_copy_##R##x##V, tile_ahead_##R##x##V, tile_half_##R##x##V, tile_all_##R##x##V, tile_near_##R##x##V      \
+    }
+#define WIDE_ENTRY(R, V)                                                                                                                   \
+    {                                                                                                                                      \
+        tile_plain_##R##x##V, NULL, NULL, NULL, NULL, tile_near_##R##x##V                                                                  \
     }
 
 /* clang-format off */
@@ -195,9 +214,12 @@ TILE(1, 3) TILE(2, 3) TILE(3, 3) TILE(4, 3)
 TILE(7, 2) TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2)
 TILE(5, 3) TILE(6, 3) TILE(7, 3) TILE(8, 3) TILE(9, 3)
 TILE(1, 4) TILE(2, 4) TILE(3, 4) TILE(4, 4) TILE(5, 4) TILE(6, 4)
+WIDE(1, 5) WIDE(2, 5) WIDE(3, 5) WIDE(4, 5) WIDE(1, 6) WIDE(2, 6) WIDE(3, 6) WIDE(4, 6)
+#else
+WIDE(1, 4) WIDE(2, 4)
 #endif
 
-static tile_fn *const tiles[TILE_WIDTH][TILE_MAX_ROWS][B_MODES] = {
+static tile_fn *const tiles[WIDEST][TILE_MAX_ROWS][B_MODES] = {
     {TILE_ENTRY(1, 1), TILE_ENTRY(2, 1), TILE_ENTRY(3, 1), TILE_ENTRY(4, 1), TILE_ENTRY(5, 1), TILE_ENTRY(6, 1),
      TILE_ENTRY(7, 1), TILE_ENTRY(8, 1), TILE_ENTRY(9, 1), TILE_ENTRY(10, 1), TILE_ENTRY(11, 1), TILE_ENTRY(12, 1)},
 #if GEMM_REGISTERS == 32
@@ -206,9 +228,12 @@ static tile_fn *const tiles[TILE_WIDTH][TILE_MAX_ROWS][B_MODES] = {
     {TILE_ENTRY(1, 3), TILE_ENTRY(2, 3), TILE_ENTRY(3, 3), TILE_ENTRY(4, 3), TILE_ENTRY(5, 3), TILE_ENTRY(6, 3),
      TILE_ENTRY(7, 3), TILE_ENTRY(8, 3), TILE_ENTRY(9, 3)},
     {TILE_ENTRY(1, 4), TILE_ENTRY(2, 4), TILE_ENTRY(3, 4), TILE_ENTRY(4, 4), TILE_ENTRY(5, 4), TILE_ENTRY(6, 4)},
+    {WIDE_ENTRY(1, 5), WIDE_ENTRY(2, 5), WIDE_ENTRY(3, 5), WIDE_ENTRY(4, 5)},
+    {WIDE_ENTRY(1, 6), WIDE_ENTRY(2, 6), WIDE_ENTRY(3, 6), WIDE_ENTRY(4, 6)},
 #else
     {TILE_ENTRY(1, 2), TILE_ENTRY(2, 2), TILE_ENTRY(3, 2), TILE_ENTRY(4, 2), TILE_ENTRY(5, 2), TILE_ENTRY(6, 2)},
     {TILE_ENTRY(1, 3), TILE_ENTRY(2, 3), TILE_ENTRY(3, 3), TILE_ENTRY(4, 3)},
+    {WIDE_ENTRY(1, 4), WIDE_ENTRY(2, 4)},
 #endif
 };
 /* clang-format on */
@@ -217,9 +242,9 @@ static tile_fn *const tiles[TILE_WIDTH][TILE_MAX_ROWS][B_MODES] = {
 GEMM_INLINE int tile_rows(int V)
 {
 #if GEMM_REGISTERS == 32
-    return V == 4 ? TILE_ROWS_4 : V == 3 ? TILE_ROWS_3 : V == 2 ? TILE_ROWS_2 : TILE_ROWS_1;
+    return V > 4 ? WIDE_ROWS : V == 4 ? TILE_ROWS_4 : V == 3 ? TILE_ROWS_3 : V == 2 ? TILE_ROWS_2 : TILE_ROWS_1;
 #else
-    return V == 3 ? TILE_ROWS_3 : V == 2 ? TILE_ROWS_2 : TILE_ROWS_1;
+    return V == 4 ? WIDE_ROWS : V == 3 ? TILE_ROWS_3 : V == 2 ? TILE_ROWS_2 : TILE_ROWS_1;
 #endif
 }
 

@@ -1,9 +1,11 @@
-/* Products of at most 16 x 16 elements and k <= 32, for instruction sets with masks: no setup, no table, one function per layout.
+/* Products of at most 16 x 16 elements and k <= 32, for instruction sets with masks: no setup, no table, one function per layout.  Those of a plain A
+ * and B also serve any number of rows while n <= 16 and k is short.
  *
  * At this size the loads set the pace.  A broadcast from memory serves a single vector of C, so where rows of A are contiguous four of its elements
  * are fetched at once, repeated in every 128-bit lane, and spread by permutations, which run beside the loads:
  *
  *   pairs    up to 8 columns: two rows of C share a vector
+ *   fours    dense 4 x 4 blocks: four rows of C are a vector
  *   quads    up to 16 columns: a row of C per vector, half of the broadcasts from memory and half from permutations
  *   upright  A transposed and up to 4 columns: vectors run along the rows of C, which are turned at the end
  *   dots     one column: vectors run along k
@@ -87,14 +89,15 @@ GEMM_INLINE void tiny_quads(const cj_gemm *g, const float *b, int64_t b_row, vma
 
 /* Row i in the lower half of a vector, row i + 1 in the upper. */
 GEMM_INLINE vf both(__m256 low, __m256 high) { return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1); }
-GEMM_INLINE vf twice(const float *b, __mmask8 columns)
+GEMM_INLINE vf twice(const float *b, __mmask8 columns, const int all_eight)
 {
+    if (all_eight) return _mm512_broadcast_f32x8(_mm256_loadu_ps(b)); /* a load, without a permutation */
     const __m256 x = _mm256_maskz_loadu_ps(columns, b);
     return both(x, x);
 }
 
 /* 2R rows of a plain A and at most 8 columns. */
-GEMM_INLINE void tiny_pairs(const cj_gemm *g, const float *b, int64_t b_row, __mmask8 columns, int64_t i, const int R)
+GEMM_INLINE void tiny_pairs(const cj_gemm *g, const float *b, int64_t b_row, __mmask8 columns, int64_t i, const int R, const int all_eight)
 {
     const float *a = (const float *)g->a + i * g->a_row;
     const int64_t a_row = g->a_row;
@@ -102,8 +105,8 @@ GEMM_INLINE void tiny_pairs(const cj_gemm *g, const float *b, int64_t b_row, __m
     UNROLL for (int r = 0; r < R; r++) acc[r] = vzero();
     int64_t p = g->k;
     for (; p >= 4; p -= 4, a += 4, b += 4 * b_row) {
-        const vf x0 = twice(b, columns), x1 = twice(b + b_row, columns), x2 = twice(b + 2 * b_row, columns),
-                 x3 = twice(b + 3 * b_row, columns);
+        const vf x0 = twice(b, columns, all_eight), x1 = twice(b + b_row, columns, all_eight),
+                 x2 = twice(b + 2 * b_row, columns, all_eight), x3 = twice(b + 3 * b_row, columns, all_eight);
         UNROLL for (int r = 0; r < R; r++)
         {
             const float *q = a + 2 * r * a_row;
@@ -115,7 +118,7 @@ GEMM_INLINE void tiny_pairs(const cj_gemm *g, const float *b, int64_t b_row, __m
         }
     }
     for (; p > 0; p--, a++, b += b_row) {
-        const vf x = twice(b, columns);
+        const vf x = twice(b, columns, all_eight);
         UNROLL for (int r = 0; r < R; r++)
         {
             const float *q = a + 2 * r * a_row;
@@ -124,7 +127,7 @@ GEMM_INLINE void tiny_pairs(const cj_gemm *g, const float *b, int64_t b_row, __m
     }
     const int plain = tiny_is_plain(g);
     float *c = (float *)g->c + i * g->c_row;
-    if (plain && g->n == 8 && g->c_row == 8) {
+    if (all_eight && plain && g->c_row == 8) {
         UNROLL for (int r = 0; r < R; r++) vstore(c + r * VL, acc[r]);
         return;
     }
@@ -226,20 +229,47 @@ TINY_LAYOUT tiny_all_quads(const cj_gemm *g, const float *b, int64_t b_row)
     for (; i < g->m; i++) tiny_quads(g, b, b_row, columns, i, 1);
 }
 
-TINY_LAYOUT tiny_all_pairs(const cj_gemm *g, const float *b, int64_t b_row)
+GEMM_INLINE void tiny_pairs_of(const cj_gemm *g, const float *b, int64_t b_row, const int all_eight)
 {
     const vmask columns = vfirst((int)g->n);
     int64_t i = 0;
-    for (; i + 8 <= g->m; i += 8) tiny_pairs(g, b, b_row, (__mmask8)columns, i, 4);
-    if (i + 4 <= g->m) tiny_pairs(g, b, b_row, (__mmask8)columns, i, 2), i += 4;
-    if (i + 2 <= g->m) tiny_pairs(g, b, b_row, (__mmask8)columns, i, 1), i += 2;
+    for (; i + 8 <= g->m; i += 8) tiny_pairs(g, b, b_row, (__mmask8)columns, i, 4, all_eight);
+    if (i + 4 <= g->m) tiny_pairs(g, b, b_row, (__mmask8)columns, i, 2, all_eight), i += 4;
+    if (i + 2 <= g->m) tiny_pairs(g, b, b_row, (__mmask8)columns, i, 1, all_eight), i += 2;
     for (; i < g->m; i++) tiny_quads(g, b, b_row, columns, i, 1);
+}
+
+TINY_LAYOUT tiny_all_pairs(const cj_gemm *g, const float *b, int64_t b_row) { tiny_pairs_of(g, b, b_row, 0); }
+TINY_LAYOUT tiny_all_eights(const cj_gemm *g, const float *b, int64_t b_row) { tiny_pairs_of(g, b, b_row, 1); }
+
+/* Dense matrices with 4 columns and k = 4: four rows of A, and of C, are one vector. */
+GEMM_INLINE int is_fours(const cj_gemm *g, int64_t b_row)
+{
+    return g->n == 4 && ((g->k ^ 4) | (g->a_row ^ 4) | (b_row ^ 4) | (g->c_row ^ 4)) == 0 && tiny_is_plain(g);
+}
+
+TINY_LAYOUT tiny_fours(const cj_gemm *g, const float *b)
+{
+    const vf b0 = load_quad(b), b1 = load_quad(b + 4), b2 = load_quad(b + 8), b3 = load_quad(b + 12);
+    const float *a = g->a;
+    float *c = g->c;
+    for (int64_t left = 4 * g->m; left > 0; left -= VL, a += VL, c += VL) {
+        const vmask lanes = left < VL ? vfirst((int)left) : 0xffff;
+        const vf x = vload_first(a, lanes);
+        vf y = vfma(SPREAD(x, 0), b0, vzero());
+        y = vfma(SPREAD(x, 1), b1, y);
+        y = vfma(SPREAD(x, 2), b2, y);
+        y = vfma(SPREAD(x, 3), b3, y);
+        vstore_first(c, y, lanes);
+    }
 }
 
 GEMM_INLINE void tiny_by_rows(const cj_gemm *g, const float *b, int64_t b_row)
 {
     if (g->a_col != 1) tiny_all_rows(g, b, b_row);
     else if (g->n > 8) tiny_all_quads(g, b, b_row);
+    else if (g->n == 8) tiny_all_eights(g, b, b_row);
+    else if (is_fours(g, b_row)) tiny_fours(g, b);
     else tiny_all_pairs(g, b, b_row);
 }
 
@@ -274,9 +304,21 @@ GEMM_INLINE void gemm_tiny(const cj_gemm *g)
     if (g->tail) tiny_with_tail(g);
     else tiny_layout(g);
 }
+
+/* Rows [begin, end) of a product of a plain A and B with up to 16 columns. */
+static void narrow_rows(void *arg, int64_t begin, int64_t end, int worker)
+{
+    cj_gemm g = *(const cj_gemm *)arg;
+    (void)worker;
+    g.m = end - begin;
+    g.a = (const float *)g.a + begin * g.a_row, g.c = (float *)g.c + begin * g.c_row;
+    tiny_by_rows(&g, g.b, g.b_row);
+    if (g.tail) g.tail(g.tail_arg, 0, begin, end, 0, g.n);
+}
 #else
 GEMM_INLINE int is_tiny(const cj_gemm *g) { return (void)g, 0; }
 GEMM_INLINE void gemm_tiny(const cj_gemm *g) { (void)g; }
+static void narrow_rows(void *arg, int64_t begin, int64_t end, int worker) { (void)arg, (void)begin, (void)end, (void)worker; }
 #endif
 
 #endif
