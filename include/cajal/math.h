@@ -1,4 +1,4 @@
-/* cajal/math.h: mathematics on tensors: Fourier transforms.
+/* cajal/math.h: mathematics on tensors: special functions, Fourier transforms.
  *
  * All of it is differentiable to any order unless said otherwise.  f32 and f64.  Complex numbers are a trailing dimension of 2 (real, imaginary): a complex vector of
  * length n is a tensor [n, 2], and axes are counted without the pairs, so -1 is the axis before them.
@@ -11,6 +11,31 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- special functions, element by element ---------------------------------------------------------------------------------------------- */
+
+/* f64 is computed in long double and narrower types in f64. Outside of its domain a function is NaN. Operands broadcast; integers give f32. */
+CJ_API cj_tensor *cj_lgamma(cj_tensor *x);                                       /* log |Gamma(x)| */
+CJ_API cj_tensor *cj_gamma(cj_tensor *x);                                        /* Gamma(x): (x - 1)! */
+CJ_API cj_tensor *cj_digamma(cj_tensor *x);                                      /* Gamma'(x) / Gamma(x) */
+CJ_API cj_tensor *cj_polygamma(int n, cj_tensor *x);                             /* its n-th derivative, n <= 100 */
+CJ_API cj_tensor *cj_beta(cj_tensor *a, cj_tensor *b);                           /* Gamma(a) Gamma(b) / Gamma(a + b), a, b > 0 */
+CJ_API cj_tensor *cj_lbeta(cj_tensor *a, cj_tensor *b);                          /* its logarithm */
+CJ_API cj_tensor *cj_gammainc(cj_tensor *a, cj_tensor *x);                       /* P(a, x): integral of t^(a-1) e^-t from 0 to x, over Gamma(a) */
+CJ_API cj_tensor *cj_gammaincc(cj_tensor *a, cj_tensor *x);                      /* 1 - P(a, x), without cancellation. First derivatives in a, any in x */
+CJ_API cj_tensor *cj_betainc(cj_tensor *a, cj_tensor *b, cj_tensor *x);          /* integral of t^(a-1) (1-t)^(b-1) from 0 to x, over B(a, b); derivatives in x only */
+CJ_API cj_tensor *cj_erfc(cj_tensor *x);                                         /* 1 - erf(x), without cancellation */
+CJ_API cj_tensor *cj_erfinv(cj_tensor *x);                                       /* erf(cj_erfinv(x)) = x */
+CJ_API cj_tensor *cj_ndtr(cj_tensor *x);                                         /* the normal distribution function Phi */
+CJ_API cj_tensor *cj_ndtri(cj_tensor *p);                                        /* its inverse */
+CJ_API cj_tensor *cj_bessel_j0(cj_tensor *x);
+CJ_API cj_tensor *cj_bessel_j1(cj_tensor *x);
+CJ_API cj_tensor *cj_bessel_i0e(cj_tensor *x);                                   /* e^-|x| I0(x) */
+CJ_API cj_tensor *cj_bessel_i1e(cj_tensor *x);                                   /* e^-|x| I1(x) */
+CJ_API cj_tensor *cj_sinc(cj_tensor *x);                                         /* sin(pi x) / (pi x), 1 at 0 */
+CJ_API cj_tensor *cj_softplus_inverse(cj_tensor *y);                             /* log(e^y - 1), y > 0 */
+CJ_API cj_tensor *cj_logaddexp(cj_tensor *a, cj_tensor *b);                      /* log(e^a + e^b) */
+CJ_API cj_tensor *cj_xlogy(cj_tensor *x, cj_tensor *y);                          /* x log y, 0 where x is 0 */
 
 /* ---- complex numbers as pairs -------------------------------------------------------------------------------------------------------- */
 

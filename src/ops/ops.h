@@ -40,7 +40,9 @@
     X(attention) \
     X(normalise) \
     X(standardise) \
-    X(recurrent)
+    X(recurrent) \
+    X(special) \
+    X(special_composites)
 
 /* clang-format on */
 #define CJ_FAMILY_DECLARED(family)                                                                                                         \

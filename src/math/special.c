@@ -1,0 +1,316 @@
+/* Special functions, element by element, with derivatives in the same functions.
+ *
+ * The mathematics is in special_body.h, once for f64 (in long double) and once for the narrower types (in f64).
+ */
+#include <math.h>
+#include <stdbool.h>
+
+#include "cajal/grad.h"
+#include "math/math.h"
+#include "ops/compose.h"
+
+#define REAL double
+#define F(x) d_##x
+#define M(x) x
+#define LGAMMA_R lgamma_r
+#include "math/special_body.h"
+
+#define REAL long double
+#define F(x) l_##x
+#define M(x) x##l
+#define LGAMMA_R lgammal_r
+#include "math/special_body.h"
+
+typedef struct special_attrs {
+    int64_t f; /* which of the functions below */
+    int64_t n; /* order of a derivative; upper half of an incomplete integral */
+} special_attrs;
+
+enum { LGAMMA, GAMMA, DIGAMMA, POLYGAMMA, LBETA, GAMMAINC, BETAINC, ERFC, ERFINV, J0, J1, I0E, I1E, GAMMAINC_DA };
+
+static double in_f64(int f, int64_t n, double x, double y, double z)
+{
+    switch (f) {
+    case LGAMMA: return d_lgamma(x);
+    case GAMMA: return d_gamma(x);
+    case DIGAMMA: return d_digamma(x);
+    case POLYGAMMA: return d_polygamma((int)n, x);
+    case LBETA: return d_lbeta(x, y);
+    case GAMMAINC: return d_gammainc(x, y, n);
+    case GAMMAINC_DA: return d_gammainc_da(x, y);
+    case BETAINC: return d_betainc(x, y, z);
+    case ERFC: return erfc(x);
+    case ERFINV: return d_erfinv(x);
+    case J0: return j0(x);
+    case J1: return j1(x);
+    case I0E: return d_bessel_ie(0, x);
+    default: return d_bessel_ie(1, x);
+    }
+}
+static double in_long(int f, int64_t n, double x, double y, double z)
+{
+    switch (f) {
+    case LGAMMA: return (double)l_lgamma(x);
+    case GAMMA: return (double)l_gamma(x);
+    case DIGAMMA: return (double)l_digamma(x);
+    case POLYGAMMA: return (double)l_polygamma((int)n, x);
+    case LBETA: return (double)l_lbeta(x, y);
+    case GAMMAINC: return (double)l_gammainc(x, y, n);
+    case GAMMAINC_DA: return (double)l_gammainc_da(x, y);
+    case BETAINC: return (double)l_betainc(x, y, z);
+    case ERFC: return (double)erfcl(x);
+    case ERFINV: return (double)l_erfinv(x);
+    case J0: return (double)j0l(x);
+    case J1: return (double)j1l(x);
+    case I0E: return (double)l_bessel_ie(0, x);
+    default: return (double)l_bessel_ie(1, x);
+    }
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------------------------------------------- */
+
+static bool infer(cj_call *call)
+{
+    const cj_tensor *x = call->in[0];
+    for (int i = 0; i < call->nin; i++)
+        if (!cj__contiguous(call->in[i]) || call->in[i]->dtype != x->dtype || call->in[i]->numel != x->numel)
+            return cj__error(call->ctx, CJ_ESTATE, "%s: operand layout", call->op->name);
+    return cj__out(call, 0, (cj_dtype)x->dtype, x->ndim, x->shape);
+}
+
+static void range(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const cj_call *call = arg;
+    const special_attrs *a = call->attrs;
+    const int f = (int)a->f;
+    const cj_dtype t = (cj_dtype)call->in[0]->dtype;
+    const size_t size = cj_dtype_size(t);
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        double v[3] = { 0 };
+        for (int k = 0; k < call->nin; k++) v[k] = cj__load(call->in[k], i);
+        cj__store(t, call->out[0]->data + (size_t)i * size,
+                  t == CJ_F64 ? in_long(f, a->n, v[0], v[1], v[2]) : in_f64(f, a->n, v[0], v[1], v[2]));
+    }
+}
+static bool run(cj_call *call)
+{
+    cj__parallel_for(call->ctx->pool, call->in[0]->numel, 256, range, call);
+    return true;
+}
+
+static cj_tensor *apply(int f, int64_t n, cj_tensor *x, cj_tensor *y, cj_tensor *z);
+static cj_tensor *unary(int f, cj_tensor *x) { return apply(f, 0, x, NULL, NULL); }
+static cj_tensor *scaled_exp(cj_tensor *log_value, double scale) { return cj_mul_scalar(cj_exp(log_value), scale); }
+
+static void d_lgamma_of(cj_vjp_args *v) { v->gin[0] = cj_mul(v->g[0], unary(DIGAMMA, v->in[0])); }
+static void d_gamma_of(cj_vjp_args *v) { v->gin[0] = cj_mul(v->g[0], cj_mul(unary(GAMMA, v->in[0]), unary(DIGAMMA, v->in[0]))); }
+static void d_digamma_of(cj_vjp_args *v) { v->gin[0] = cj_mul(v->g[0], apply(POLYGAMMA, 1, v->in[0], NULL, NULL)); }
+static void d_polygamma_of(cj_vjp_args *v)
+{
+    v->gin[0] = cj_mul(v->g[0], apply(POLYGAMMA, ((const special_attrs *)v->attrs)->n + 1, v->in[0], NULL, NULL));
+}
+static void d_lbeta_of(cj_vjp_args *v)
+{
+    cj_tensor *both = unary(DIGAMMA, cj_add(v->in[0], v->in[1]));
+    for (int i = 0; i < 2; i++)
+        if (v->need[i]) v->gin[i] = cj_mul(v->g[0], cj_sub(unary(DIGAMMA, v->in[i]), both));
+}
+/* d/dx P(a, x) = x^(a-1) e^-x / Gamma(a). */
+static void d_gammainc_of(cj_vjp_args *v)
+{
+    const double sign = ((const special_attrs *)v->attrs)->n ? -1 : 1;
+    cj_tensor *a = v->in[0], *x = v->in[1];
+    if (v->need[0]) v->gin[0] = cj_mul(v->g[0], cj_mul_scalar(apply(GAMMAINC_DA, 0, a, x, NULL), sign));
+    if (v->need[1]) {
+        cj_tensor *l = cj_sub(cj_sub(cj_mul(cj_add_scalar(a, -1), cj_log(x)), x), unary(LGAMMA, a));
+        v->gin[1] = cj_mul(v->g[0], scaled_exp(l, sign));
+    }
+}
+/* d/dx I = x^(a-1) (1-x)^(b-1) / B(a, b); there is none in a and b. */
+static void d_betainc_of(cj_vjp_args *v)
+{
+    cj_tensor *a = v->in[0], *b = v->in[1], *x = v->in[2];
+    if (v->need[0] || v->need[1]) {
+        cj__error(v->ctx, CJ_EVALUE, "betainc: there is no derivative with respect to a and b, only to x");
+        return;
+    }
+    cj_tensor *l = cj_add(cj_mul(cj_add_scalar(a, -1), cj_log(x)), cj_mul(cj_add_scalar(b, -1), cj_log1p(cj_neg(x))));
+    v->gin[2] = cj_mul(v->g[0], cj_exp(cj_sub(l, apply(LBETA, 0, a, b, NULL))));
+}
+static void d_erfc_of(cj_vjp_args *v) { v->gin[0] = cj_mul(v->g[0], scaled_exp(cj_neg(cj_square(v->in[0])), -1.12837916709551257390)); }
+static void d_erfinv_of(cj_vjp_args *v)
+{
+    v->gin[0] = cj_mul(v->g[0], scaled_exp(cj_square(unary(ERFINV, v->in[0])), 0.88622692545275801365));
+}
+static void d_j0_of(cj_vjp_args *v) { v->gin[0] = cj_neg(cj_mul(v->g[0], unary(J1, v->in[0]))); }
+/* f/x, and `at_zero` where x is 0. */
+static cj_tensor *over(cj_tensor *f, cj_tensor *x, double at_zero)
+{
+    cj_tensor *zero = cj_eq_scalar(x, 0);
+    return cj_where(zero, cj__const_like(x, at_zero), cj_div(f, cj_where(zero, cj__const_like(x, 1), x)));
+}
+static void d_j1_of(cj_vjp_args *v)
+{
+    cj_tensor *x = v->in[0];
+    v->gin[0] = cj_mul(v->g[0], cj_sub(unary(J0, x), over(unary(J1, x), x, 0.5)));
+}
+static void d_i0e_of(cj_vjp_args *v)
+{
+    cj_tensor *x = v->in[0];
+    v->gin[0] = cj_mul(v->g[0], cj_sub(unary(I1E, x), cj_mul(cj_sign(x), unary(I0E, x))));
+}
+static void d_i1e_of(cj_vjp_args *v)
+{
+    cj_tensor *x = v->in[0], *y = unary(I1E, x);
+    v->gin[0] = cj_mul(v->g[0], cj_sub(cj_sub(unary(I0E, x), over(y, x, 0.5)), cj_mul(cj_sign(x), y)));
+}
+
+#define ROW(code, op_name, inputs, rule)                                                                                                   \
+    [code] = { .name = op_name,                                                                                                            \
+               .family = "special",                                                                                                        \
+               .kind = CJ_PRIMITIVE,                                                                                                       \
+               .nin = inputs,                                                                                                              \
+               .nout = 1,                                                                                                                  \
+               .attr_size = sizeof(special_attrs),                                                                                         \
+               .save_in = (1u << (inputs)) - 1,                                                                                            \
+               .infer = infer,                                                                                                             \
+               .run = run,                                                                                                                 \
+               .vjp = rule,                                                                                                                \
+               .jvp_rule = CJ_JVP_ELEMENTWISE }
+const cj_op cj__ops_special[] = {
+    ROW(LGAMMA, "lgamma", 1, d_lgamma_of),    ROW(GAMMA, "gamma", 1, d_gamma_of),
+    ROW(DIGAMMA, "digamma", 1, d_digamma_of), ROW(POLYGAMMA, "polygamma", 1, d_polygamma_of),
+    ROW(LBETA, "lbeta", 2, d_lbeta_of),       ROW(GAMMAINC, "gammainc", 2, d_gammainc_of),
+    ROW(BETAINC, "betainc", 3, d_betainc_of), ROW(ERFC, "erfc", 1, d_erfc_of),
+    ROW(ERFINV, "erfinv", 1, d_erfinv_of),    ROW(J0, "bessel_j0", 1, d_j0_of),
+    ROW(J1, "bessel_j1", 1, d_j1_of),         ROW(I0E, "bessel_i0e", 1, d_i0e_of),
+    ROW(I1E, "bessel_i1e", 1, d_i1e_of),
+};
+CJ_OP_TABLE(special);
+/* No row of the registry: it has no derivative of its own, and says so when one is asked for. */
+static const cj_op gammainc_da = { .name = "gammainc_da",
+                                   .family = "special",
+                                   .kind = CJ_INTERNAL,
+                                   .nin = 2,
+                                   .nout = 1,
+                                   .attr_size = sizeof(special_attrs),
+                                   .infer = infer,
+                                   .run = run };
+
+/* Operands of one float type and one shape, dense. */
+static cj_tensor *apply(int f, int64_t n, cj_tensor *x, cj_tensor *y, cj_tensor *z)
+{
+    const special_attrs a = { f, n };
+    cj_tensor *in[3] = { x, y, z };
+    const cj_op *op = f == GAMMAINC_DA ? &gammainc_da : &cj__ops_special[f];
+    cj_ctx *c = NULL;
+    for (int i = 0; i < op->nin && !c; i++) c = in[i] ? in[i]->ctx : NULL;
+    if (!c) return NULL;
+    for (int i = 0; i < op->nin; i++)
+        if (!cj__usable(c, op->name, i, in[i])) return c->poison;
+    cj_dtype t = cj__promote_n(in, op->nin);
+    const bool half = t == CJ_BF16 || t == CJ_F16; /* f32 inside, so that derivatives are rounded once too */
+    const cj_dtype inner = t == CJ_F64 ? CJ_F64 : CJ_F32;
+    cj_shape shape = cj__shape(x);
+    for (int i = 1; i < op->nin; i++) {
+        int nd;
+        int64_t out[CJ_MAX_DIMS];
+        if (!cj__broadcast(shape.ndim, shape.dim, in[i]->ndim, in[i]->shape, &nd, out)) {
+            cj__error(c, CJ_ESHAPE, "%s: %s and %s do not broadcast", op->name, cj__shape_text(shape.ndim, shape.dim),
+                      cj__tensor_text(in[i]));
+            return c->poison;
+        }
+        shape.ndim = nd;
+        memcpy(shape.dim, out, sizeof out);
+    }
+    for (int i = 0; i < op->nin; i++) in[i] = cj_contiguous(cj_expand(cj_cast(in[i], inner), shape));
+    cj_tensor *out = cj__apply(op, &a, in, op->nin);
+    return half ? cj_cast(out, t) : out;
+}
+
+/* ---- public ------------------------------------------------------------------------------------------------------------------------------------ */
+
+#define UNARY(name, code)                                                                                                                  \
+    cj_tensor *(cj_##name)(cj_tensor * x) { return unary(code, x); }
+UNARY(lgamma, LGAMMA)
+UNARY(gamma, GAMMA)
+UNARY(digamma, DIGAMMA)
+UNARY(erfc, ERFC)
+UNARY(erfinv, ERFINV)
+UNARY(bessel_j0, J0)
+UNARY(bessel_j1, J1)
+UNARY(bessel_i0e, I0E)
+UNARY(bessel_i1e, I1E)
+
+cj_tensor *(cj_polygamma)(int n, cj_tensor *x)
+{
+    if (!x) return NULL;
+    if (n < 0 || n > 100) {
+        cj__error(x->ctx, CJ_EVALUE, "polygamma: an order of 0 to 100 is expected, found %d", n);
+        return x->ctx->poison;
+    }
+    return n ? apply(POLYGAMMA, n, x, NULL, NULL) : unary(DIGAMMA, x);
+}
+cj_tensor *(cj_lbeta)(cj_tensor *a, cj_tensor *b) { return apply(LBETA, 0, a, b, NULL); }
+cj_tensor *(cj_beta)(cj_tensor *a, cj_tensor *b) { return cj_exp(apply(LBETA, 0, a, b, NULL)); }
+cj_tensor *(cj_gammainc)(cj_tensor *a, cj_tensor *x) { return apply(GAMMAINC, 0, a, x, NULL); }
+cj_tensor *(cj_gammaincc)(cj_tensor *a, cj_tensor *x) { return apply(GAMMAINC, 1, a, x, NULL); }
+cj_tensor *(cj_betainc)(cj_tensor *a, cj_tensor *b, cj_tensor *x) { return apply(BETAINC, 0, a, b, x); }
+cj_tensor *cj__gammainc_da(cj_tensor *a, cj_tensor *x) { return apply(GAMMAINC_DA, 0, a, x, NULL); }
+
+/* ---- made of operators --------------------------------------------------------------------------------------------------------------------------- */
+
+/* sin(pi x) / (pi x): sin(pi x) = ±sin(pi (x - k)) with k the nearest integer, which is exact; near 0 the series, whose terms up to x^8 leave 1e-17 for |x| < 1/64. */
+CJ_COMPOSE(sinc)
+{
+    cj_tensor *x = in[0], *near = cj_lt_scalar(cj_abs(x), 1.0 / 64), *one = cj__const_like(x, 1);
+    cj_tensor *u = cj_square(cj_mul_scalar(cj_where(near, x, cj__const_like(x, 0)), M_PI)), *far = cj_where(near, one, x),
+              *k = cj_round(far);
+    cj_tensor *odd = cj_ne(cj_mul_scalar(cj_floor(cj_mul_scalar(k, 0.5)), 2), k), *sine = cj_sin(cj_mul_scalar(cj_sub(far, k), M_PI));
+    cj_tensor *series = cj_add_scalar(cj_mul_scalar(u, 1.0 / 362880), -1.0 / 5040);
+    const double c[] = { 1.0 / 120, -1.0 / 6, 1 };
+    for (int i = 0; i < 3; i++) series = cj_add_scalar(cj_mul(series, u), c[i]);
+    return cj_where(near, series, cj_div(cj_where(odd, cj_neg(sine), sine), cj_mul_scalar(far, M_PI)));
+}
+/* log(e^x - 1) = x + log(1 - e^-x), x > 0. */
+CJ_COMPOSE(softplus_inverse) { return cj_add(in[0], cj_log(cj_neg(cj_expm1(cj_neg(in[0]))))); }
+/* log(e^a + e^b) = max + log(1 + e^-|a-b|). */
+CJ_COMPOSE(logaddexp)
+{
+    cj_tensor *a = in[0], *b = in[1], *same = cj_eq(a, b); /* infinities of one sign: their difference is NaN */
+    cj_tensor *d = cj_where(same, cj__const_like(a, 0), cj_sub(a, b));
+    return cj_add(cj_where(cj_gt(a, b), a, b), cj_softplus(cj_neg(cj_abs(d))));
+}
+/* x log y, and 0 where x is 0. */
+CJ_COMPOSE(xlogy)
+{
+    cj_tensor *none = cj_eq_scalar(in[0], 0), *y = cj_where(none, cj__const_like(in[1], 1), in[1]);
+    return cj_mul(in[0], cj_log(y));
+}
+/* The normal distribution: Phi(x) = erfc(-x/sqrt 2)/2. */
+CJ_COMPOSE(ndtr) { return cj_mul_scalar((cj_erfc)(cj_mul_scalar(in[0], -M_SQRT1_2)), 0.5); }
+/* Phi^-1(p) = sqrt 2 erfinv(2p - 1). */
+CJ_COMPOSE(ndtri) { return cj_mul_scalar((cj_erfinv)(cj_add_scalar(cj_mul_scalar(in[0], 2), -1)), M_SQRT2); }
+
+enum { SINC, SOFTPLUS_INVERSE, LOGADDEXP, XLOGY, NDTR, NDTRI };
+const cj_op cj__ops_special_composites[] = {
+    [SINC] = CJ_COMPOSITE_ROW(sinc, "special", 1, 0),           [SOFTPLUS_INVERSE] = CJ_COMPOSITE_ROW(softplus_inverse, "special", 1, 0),
+    [LOGADDEXP] = CJ_COMPOSITE_ROW(logaddexp, "special", 2, 0), [XLOGY] = CJ_COMPOSITE_ROW(xlogy, "special", 2, 0),
+    [NDTR] = CJ_COMPOSITE_ROW(ndtr, "special", 1, 0),           [NDTRI] = CJ_COMPOSITE_ROW(ndtri, "special", 1, 0),
+};
+CJ_OP_TABLE(special_composites);
+
+#define COMPOSED1(name, code)                                                                                                              \
+    cj_tensor *(cj_##name)(cj_tensor * x) { return cj__apply(&cj__ops_special_composites[code], NULL, &x, 1); }
+#define COMPOSED2(name, code)                                                                                                              \
+    cj_tensor *(cj_##name)(cj_tensor * a, cj_tensor * b)                                                                                   \
+    {                                                                                                                                      \
+        return cj__apply(&cj__ops_special_composites[code], NULL, (cj_tensor *[]){ a, b }, 2);                                             \
+    }
+COMPOSED1(sinc, SINC)
+COMPOSED1(softplus_inverse, SOFTPLUS_INVERSE)
+COMPOSED2(logaddexp, LOGADDEXP)
+COMPOSED2(xlogy, XLOGY)
+COMPOSED1(ndtr, NDTR)
+COMPOSED1(ndtri, NDTRI)
