@@ -140,7 +140,7 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     const int in_l1 = (double)g->k * (double)g->n <= L1_FLOATS && (s.work <= TINY || s.vectors <= TILE_WIDTH);
     if (half || !by_rows || ragged) s.mode = B_PACKED;
     else s.mode = g->m <= DIRECT_ROWS || in_l1 ? B_IN_PLACE : B_COPIED_BY_TILE;
-    s.near = s.mode == B_IN_PLACE && !in_l1 && (g->b_row % LINE != 0 || (double)g->k * (double)g->n <= L2_FLOATS);
+    s.near = s.mode == B_IN_PLACE && !in_l1 && (g->b_row % TILE_LINE != 0 || (double)g->k * (double)g->n <= L2_FLOATS);
     plan_panels(&s, g->m, g->n);
     s.far = (double)g->m * (double)g->n > L2_FLOATS;
     const int streams_c = s.far && g->k <= LONG_K && (double)g->k * (double)g->n <= L1_FLOATS;
@@ -220,7 +220,7 @@ static void panel_rows(tile *t, int V, int64_t rows, int mode, const cj_gemm *ta
     int ahead_mode = B_AHEAD;
     const float *next = t->next;
     if (next) {
-        ahead = (V * VL + LINE - 1) / LINE;
+        ahead = (V * VL + TILE_LINE - 1) / TILE_LINE;
         if (others > 2 * ahead) ahead *= 2, ahead_mode = B_AHEAD_HALF;
         else if (others < ahead) ahead = 1, ahead_mode = B_AHEAD_ALL;
     }
@@ -229,8 +229,8 @@ static void panel_rows(tile *t, int V, int64_t rows, int mode, const cj_gemm *ta
         const int64_t height = taller-- > 0 ? R + 1 : R;
         if (mode != B_COPY && mode != B_NEAR) {
             mode = turn < ahead ? ahead_mode : B_PLAIN;
-            if (ahead_mode == B_AHEAD) t->next = next + turn * LINE;
-            else if (ahead_mode == B_AHEAD_HALF) t->next = next + turn / 2 * LINE + turn % 2 * (t->k / 2) * t->next_row;
+            if (ahead_mode == B_AHEAD) t->next = next + turn * TILE_LINE;
+            else if (ahead_mode == B_AHEAD_HALF) t->next = next + turn / 2 * TILE_LINE + turn % 2 * (t->k / 2) * t->next_row;
             turn++;
         }
         tiles[V - 1][height - 1][mode](t);
@@ -508,7 +508,7 @@ static thin_form thin_form_of(const cj_gemm *g)
     if (g->n <= FEW_COLUMNS && g->m > THIN_ROWS && g->a_col == 1 && g->k >= LONG_K && g->batch == 1) return THIN_FEW_DOTS;
     if (g->m > SWEEP_ROWS || g->b_col != 1) return THIN_NO;
     if (g->m == 1 && g->n >= 4 * VL && g->n * g->k <= NEAR_FLOATS && (GEMM_MASKS_ARE_FREE || g->n % VL == 0)) return THIN_ROW;
-    if (g->m > 1 && (g->b_row % LINE != 0 || g->n * g->k <= L2_FLOATS)) return THIN_NO;
+    if (g->m > 1 && (g->b_row % TILE_LINE != 0 || g->n * g->k <= L2_FLOATS)) return THIN_NO;
     return g->n >= 256 ? THIN_SWEEP : THIN_NO;
 }
 
@@ -577,7 +577,7 @@ static void run_thin_items(void *arg, int64_t begin, int64_t end, int worker)
 /* At least four chunks, each with some microseconds of work, in whole cache lines. */
 static void run_thin(cj_pool *pool, thin_run *r)
 {
-    const int64_t grain = ceil_div(ceil_div(r->t.columns, 4), 4 * LINE) * 4 * LINE;
+    const int64_t grain = ceil_div(ceil_div(r->t.columns, 4), 4 * TILE_LINE) * 4 * TILE_LINE;
     cj__parallel_for(pool, r->t.columns, pool ? grain : r->t.columns, run_thin_columns, r);
 }
 
@@ -611,7 +611,7 @@ static void gemm_thin(cj_pool *pool, const cj_gemm *g, thin_form form)
 
 /* ---- few columns ---- */
 
-static int64_t few_ld(const cj_gemm *g) { return (g->k + LINE - 1) / LINE * LINE + LINE; }
+static int64_t few_ld(const cj_gemm *g) { return (g->k + TILE_LINE - 1) / TILE_LINE * TILE_LINE + TILE_LINE; }
 static size_t few_bytes(const cj_gemm *g) { return g->b_row == 1 ? 0 : (size_t)(g->n * few_ld(g)) * sizeof(float); }
 
 /* Rows of y are columns of C. */

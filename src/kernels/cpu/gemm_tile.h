@@ -31,7 +31,7 @@
 #define WIDE_ROWS 2
 #endif
 #define TILE_MAX_ROWS 12
-#define LINE 16 /* floats in a cache line */
+#define TILE_LINE 16 /* floats in a cache line */
 
 typedef struct tile {
     int64_t k;
@@ -109,8 +109,8 @@ GEMM_INLINE void tile_step(vf acc[TILE_MAX_ROWS][WIDEST], tile_at *x, const tile
     if (R > 8) x->a8 += s->a_col;
     if (mode == B_COPY) x->copy += V * VL;
     if (mode == B_AHEAD) __builtin_prefetch(x->next, 0, 2);
-    if (mode == B_AHEAD_ALL) UNROLL for (int v = 0; v < V * VL / LINE; v++) __builtin_prefetch(x->next + v * LINE, 0, 2);
-    if (mode == B_NEAR) UNROLL for (int v = 0; v <= V * VL / LINE; v++) __builtin_prefetch(x->next + v * LINE, 0, 3);
+    if (mode == B_AHEAD_ALL) UNROLL for (int v = 0; v < V * VL / TILE_LINE; v++) __builtin_prefetch(x->next + v * TILE_LINE, 0, 2);
+    if (mode == B_NEAR) UNROLL for (int v = 0; v <= V * VL / TILE_LINE; v++) __builtin_prefetch(x->next + v * TILE_LINE, 0, 3);
     if (mode == B_AHEAD || mode == B_AHEAD_ALL || mode == B_NEAR) x->next += s->next_row;
 }
 
