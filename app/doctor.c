@@ -31,7 +31,7 @@ typedef struct library {
 #else
 #define HAVE_CJSON false
 #endif
-#ifdef CJ_HAVE_OPENBLAS
+#ifdef CJ_LAPACK_LIBRARY
 #define HAVE_OPENBLAS true
 #else
 #define HAVE_OPENBLAS false
@@ -47,7 +47,7 @@ static const library libraries[] = {
     { "libpng", "PNG pictures", "libpng-dev", HAVE_PNG },
     { "cairo", "plots", "libcairo2-dev", HAVE_CAIRO },
     { "cJSON", "run folders, safetensors", "libcjson-dev", HAVE_CJSON },
-    { "OpenBLAS", "LAPACK; optional, CMake -DCJ_OPENBLAS=ON", "libopenblas-dev", HAVE_OPENBLAS },
+    { "OpenBLAS", "LAPACK, for linear algebra on large matrices", "libopenblas-dev", HAVE_OPENBLAS },
     { "OpenMP", "another thread pool; optional, CMake -DCJ_OPENMP=ON", "libgomp1", HAVE_OPENMP },
 };
 

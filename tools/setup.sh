@@ -35,6 +35,7 @@ look() {
     header png.h libpng-dev
     header cairo/cairo.h libcairo2-dev
     header cjson/cJSON.h libcjson-dev
+    header openblas_config.h libopenblas-dev
     if [ "$what" = lint ]; then
         tool clang-format clang-format !
         tool clang-tidy clang-tidy !

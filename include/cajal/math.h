@@ -1,4 +1,4 @@
-/* cajal/math.h: mathematics on tensors: special functions, Fourier transforms.
+/* cajal/math.h: mathematics on tensors: special functions, Fourier transforms, linear algebra.
  *
  * All of it is differentiable to any order unless said otherwise.  f32 and f64.  Complex numbers are a trailing dimension of 2 (real, imaginary): a complex vector of
  * length n is a tensor [n, 2], and axes are counted without the pairs, so -1 is the axis before them.
@@ -6,6 +6,7 @@
 #ifndef CAJAL_MATH_H
 #define CAJAL_MATH_H
 
+#include <cajal/grad.h>
 #include <cajal/ops.h>
 
 #ifdef __cplusplus
@@ -96,6 +97,159 @@ typedef struct cj_stft_opts {
 CJ_API cj_tensor *cj_stft(cj_tensor *x, int64_t n, const cj_stft_opts *opts);
 /* The signal of least squares with these spectra: frames overlapped, added, and divided by the sum of the squared windows. */
 CJ_API cj_tensor *cj_istft(cj_tensor *z, int64_t n, const cj_stft_opts *opts);
+
+/* ==== linear algebra ===============================================================================================================================
+ *
+ * Matrices are the last two axes, [.., m, n]; leading axes are a batch, and those of two arguments broadcast.  f32 and f64; 16-bit floats are
+ * CJ_EDTYPE, as in PyTorch. Errors: CJ_ESHAPE (no matrix, not square, sizes that do not fit), CJ_EVALUE (NaN or infinity in the input, a
+ * singular or indefinite matrix, no convergence, more than 16384 rows or columns), each with the element of the batch and the pivot.  Empty
+ * matrices give empty results, determinant 1 and norm 0.
+ *
+ * Repeated eigenvalues or singular values have no unique vectors.  Derivatives leave out the terms 1/(w_i - w_j) of values that are equal up to
+ * rounding (within n·eps of the largest), so they are always finite.  First derivatives of symmetric functions of the values (sums, norms, log det)
+ * are right there; what a function of the vectors would change within the space of a repeated value is lost.  The functions of a matrix below (exp,
+ * log, sqrt, inverse, pinv, det, solve) do not go through vectors and are right wherever they are defined.
+ */
+
+/* ---- factors and solutions --------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct cj_cholesky_opts {
+    bool upper;   /* U with a = Uᵀ·U instead */
+} cj_cholesky_opts;
+/* L, lower triangular with positive diagonal, a = L·Lᵀ; a symmetric positive definite, of which the lower triangle is read. */
+CJ_API cj_tensor *cj_cholesky(cj_tensor *a, const cj_cholesky_opts *opts);
+typedef struct cj_triangular_opts {
+    bool upper;       /* a is upper triangular; the other triangle is not read */
+    bool transpose;   /* aᵀ·x = b */
+    bool unit;        /* the diagonal is taken as ones */
+} cj_triangular_opts;
+/* x with a·x = b for triangular a [.., n, n]; b [.., n, k], or [.., n] as in cj_solve. */
+CJ_API cj_tensor *cj_solve_triangular(cj_tensor *a, cj_tensor *b, const cj_triangular_opts *opts);
+/* x with a·x = b by LU with partial pivoting; b [.., n, k], or a vector: [n], or [.., n] with exactly a's batch. */
+CJ_API cj_tensor *cj_solve(cj_tensor *a, cj_tensor *b);
+CJ_API cj_tensor *cj_inverse(cj_tensor *a);
+CJ_API cj_tensor *cj_det(cj_tensor *a);              /* [..]; its gradient is the cofactor matrix, also of singular a */
+typedef struct cj_slogdet_result {
+    cj_tensor *sign, *logabsdet;   /* [..] each; singular: 0 and -inf */
+} cj_slogdet_result;
+CJ_API cj_slogdet_result cj_slogdet(cj_tensor *a);
+CJ_API cj_tensor *cj_logdet(cj_tensor *a);           /* log det a; NaN where det a < 0 */
+typedef struct cj_qr_result {
+    cj_tensor *q, *r;   /* [.., m, k] with orthonormal columns, [.., k, n] upper triangular; k = min(m, n) */
+} cj_qr_result;
+CJ_API cj_qr_result cj_qr(cj_tensor *a);             /* Householder; differentiable where the first k columns are independent */
+
+/* ---- spectra ----------------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct cj_eigen {
+    cj_tensor *values, *vectors;
+} cj_eigen;
+/* a = V·diag(w)·Vᵀ: w [.., n] ascending, V [.., n, n] with eigenvectors as columns; symmetric a, of which the lower triangle is read. */
+CJ_API cj_eigen cj_eigh(cj_tensor *a);
+CJ_API cj_tensor *cj_eigvalsh(cj_tensor *a);         /* the values alone */
+/* a·V = b·V·diag(w) for symmetric a and positive definite b, with Vᵀ·b·V = 1. */
+CJ_API cj_eigen cj_eigh_general(cj_tensor *a, cj_tensor *b);
+/* Any square a: complex numbers as pairs, values [.., n, 2], vectors [.., n, n, 2] (columns of length 1), in no particular order. */
+CJ_API cj_eigen cj_eig(cj_tensor *a);
+CJ_API cj_tensor *cj_eigvals(cj_tensor *a);
+typedef struct cj_svd_result {
+    cj_tensor *u, *s, *vh;   /* [.., m, k], [.., k] descending, [.., k, n]; k = min(m, n) */
+} cj_svd_result;
+CJ_API cj_svd_result cj_svd(cj_tensor *a);           /* a = u·diag(s)·vh, thin */
+CJ_API cj_tensor *cj_svdvals(cj_tensor *a);
+typedef struct cj_rank_opts {
+    double rtol;   /* singular values up to rtol · the largest count as 0; eps · max(m, n) of the dtype by default */
+} cj_rank_opts;
+/* Moore-Penrose inverse; its derivative is that of constant rank (Golub & Pereyra 1973). */
+CJ_API cj_tensor *cj_pinv(cj_tensor *a, const cj_rank_opts *opts);
+/* The shortest x that minimises |a·x - b|; b as in cj_solve, with m rows. */
+CJ_API cj_tensor *cj_lstsq(cj_tensor *a, cj_tensor *b, const cj_rank_opts *opts);
+CJ_API cj_tensor *cj_matrix_rank(cj_tensor *a, const cj_rank_opts *opts);         /* i64 [..] */
+/* [n, n - rank], orthonormal columns x with a·x = 0; one matrix. Its shape depends on values: not capturable. */
+CJ_API cj_tensor *cj_null_space(cj_tensor *a, const cj_rank_opts *opts);
+CJ_API cj_tensor *cj_spectral_radius(cj_tensor *a);                               /* [..]: largest |eigenvalue| */
+typedef enum cj_definite {
+    CJ_INDEFINITE,
+    CJ_POSITIVE_DEFINITE,
+    CJ_POSITIVE_SEMIDEFINITE,
+    CJ_NEGATIVE_DEFINITE,
+    CJ_NEGATIVE_SEMIDEFINITE
+} cj_definite;
+/* Sylvester's criterion on the leading minors of one symmetric matrix; where a minor is 0 up to rounding, the signs of the eigenvalues. The zero
+ * matrix is positive semidefinite; CJ_INDEFINITE after an error. Reads values: not capturable. */
+CJ_API cj_definite cj_definiteness(cj_tensor *a);
+
+/* ---- functions of a square matrix -------------------------------------------------------------------------------------------------------------- */
+
+CJ_API cj_tensor *cj_matrix_exp(cj_tensor *a);            /* Padé approximant, scaling and squaring (Higham 2005) */
+/* Principal logarithm and square root: symmetric matrices by their eigenvalues, which must be positive (root: not negative); others by the
+ * Denman-Beavers iteration and inverse scaling and squaring, for matrices without eigenvalues on the negative real axis or at 0. */
+CJ_API cj_tensor *cj_matrix_log(cj_tensor *a);
+CJ_API cj_tensor *cj_matrix_sqrt(cj_tensor *a);
+CJ_API cj_tensor *cj_matrix_inverse_sqrt(cj_tensor *a);
+CJ_API cj_tensor *cj_matrix_power(cj_tensor *a, int64_t n); /* by squaring; n < 0: of the inverse */
+
+/* ---- norms, products, structured matrices ------------------------------------------------------------------------------------------------------ */
+
+typedef enum cj_norm { CJ_NORM_FRO, CJ_NORM_NUC, CJ_NORM_1, CJ_NORM_INF, CJ_NORM_2 } cj_norm;
+/* [..]: sqrt of the sum of squares; sum of the singular values; largest column sum and row sum of |a|; largest singular value. Gradient 0 at 0. */
+CJ_API cj_tensor *cj_matrix_norm(cj_tensor *a, cj_norm kind);
+CJ_API cj_tensor *cj_cond(cj_tensor *a, cj_norm kind);      /* |a|·|a⁻¹|; CJ_NORM_2: s_1 / s_k of any a */
+typedef struct cj_vector_norm_opts {
+    double p;      /* 2; at least 1, or INFINITY: the largest |x| */
+    cj_axes axes;  /* not given: all */
+    bool keepdim;
+} cj_vector_norm_opts;
+CJ_API cj_tensor *cj_vector_norm(cj_tensor *x, const cj_vector_norm_opts *opts); /* (sum |x|^p)^(1/p); gradient 0 at 0 */
+CJ_API cj_tensor *cj_matrix_trace(cj_tensor *a);                   /* [..] */
+CJ_API cj_tensor *cj_kron(cj_tensor *a, cj_tensor *b);      /* [.., m·p, n·q]: the blocks a_ij · b */
+CJ_API cj_tensor *cj_circulant(cj_tensor *c);               /* [.., n] -> [.., n, n]: element (i, j) is c[i - j mod n] */
+/* [.., m], [.., n] -> [.., m, n]: column[i - j] below and on the diagonal, row[j - i] above. */
+CJ_API cj_tensor *cj_toeplitz(cj_tensor *column, cj_tensor *row);
+CJ_API cj_tensor *cj_circulant_product(cj_tensor *c, cj_tensor *x);                    /* circulant(c)·x over the last axis */
+CJ_API cj_tensor *cj_toeplitz_product(cj_tensor *column, cj_tensor *row, cj_tensor *x); /* toeplitz(column, row)·x over the last axis */
+
+/* ---- matrices given as functions ------------------------------------------------------------------------------------------------------------------
+ *
+ * A linear map is a cj_fn of one tensor: fn(c, user, &x, 1) gives A·x, of x's shape where A is square.  These read values (to stop, to
+ * orthogonalise): not capturable, and their results are constants.
+ */
+
+/* fn = cj_hessian_product, user = &h: x -> H·x of a scalar function at h.at. */
+typedef struct cj_hessian_map {
+    cj_fn fn;
+    void *user;
+    cj_tensor *at;
+} cj_hessian_map;
+CJ_API cj_tensor *cj_hessian_product(cj_ctx *c, void *user, cj_tensor *const *x, int n);
+
+typedef struct cj_iteration_opts {
+    int64_t steps;     /* most steps; power iteration 1000, conjugate gradients 10·numel */
+    double tolerance;  /* relative change of the value; conjugate gradients: |b - A·x| / |b|. 1e-12 in f64, 1e-6 in f32 */
+} cj_iteration_opts;
+typedef struct cj_eigen_pair {
+    double value;
+    cj_tensor *vector;   /* of length 1 */
+    int64_t steps;       /* taken */
+    bool converged;
+} cj_eigen_pair;
+/* The eigenvalue of largest magnitude of a symmetric map, from `start` (not 0, not orthogonal to its vector). */
+CJ_API cj_eigen_pair cj_power_iteration(cj_ctx *c, cj_fn fn, void *user, cj_tensor *start, const cj_iteration_opts *opts);
+/* The largest singular value of the Jacobian of any differentiable fn at x, by J·v and Jᵀ·u in turn; the vector is the right one. */
+CJ_API cj_eigen_pair cj_jacobian_norm(cj_ctx *c, cj_fn fn, void *user, cj_tensor *x, const cj_iteration_opts *opts);
+/* k steps of Lanczos with full reorthogonalisation: Ritz values [j] ascending and vectors [start.shape, j]; j < k where an invariant subspace
+ * was found. */
+CJ_API cj_eigen cj_lanczos(cj_ctx *c, cj_fn fn, void *user, cj_tensor *start, int64_t k);
+/* Hutchinson's estimate of the trace: the mean of xᵀ·A·x over `probes` draws of random signs with like's shape and dtype. */
+CJ_API double cj_hutchinson(cj_ctx *c, cj_fn fn, void *user, cj_tensor *like, int64_t probes);
+typedef struct cj_cg_result {
+    cj_tensor *x;
+    int64_t steps;
+    double residual;   /* |b - A·x| / |b| */
+    bool converged;
+} cj_cg_result;
+/* A·x = b for symmetric positive definite A by conjugate gradients (Hestenes & Stiefel 1952), from 0. A direction with pᵀ·A·p <= 0 is CJ_EVALUE. */
+CJ_API cj_cg_result cj_conjugate_gradients(cj_ctx *c, cj_fn fn, void *user, cj_tensor *b, const cj_iteration_opts *opts);
 
 #ifdef __cplusplus
 }

@@ -42,7 +42,11 @@
     X(standardise) \
     X(recurrent) \
     X(special) \
-    X(special_composites)
+    X(special_composites) \
+    X(factor) \
+    X(spectral) \
+    X(matfun) \
+    X(matrix)
 
 /* clang-format on */
 #define CJ_FAMILY_DECLARED(family)                                                                                                         \

@@ -189,5 +189,6 @@ int cj__samples(const cj_op *op, cj_sample *out)
     cj__samples_special(&l, op->name);
     cj__samples_write(&l, op->name);
     cj__samples_attention(&l, op->name);
+    cj__samples_linalg(&l, op->name);
     return l.n;
 }

@@ -80,5 +80,6 @@ void cj__samples_fourier(cj_sample_list *l, const char *name); /* src/math */
 void cj__samples_special(cj_sample_list *l, const char *name);
 void cj__samples_write(cj_sample_list *l, const char *name);
 void cj__samples_attention(cj_sample_list *l, const char *name);
+void cj__samples_linalg(cj_sample_list *l, const char *name); /* src/math */
 
 #endif

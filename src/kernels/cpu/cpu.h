@@ -23,6 +23,7 @@
 #include "kernels/cpu/sparse.h"
 #include "kernels/cpu/normalise.h"
 #include "kernels/cpu/recurrent.h"
+#include "kernels/cpu/small.h"
 #include "kernels/cpu/window.h"
 
 /* ---- reductions (reduce.c) ------------------------------------------------------------------------------------------------------ */
@@ -196,6 +197,7 @@ typedef struct cj_cpu_kernels {
     cj_random_fn *random;
     cj_update_fn *sgd, *adam;
     cj_sumsq_fn *sumsq;
+    cj_small_fn *small;
 } cj_cpu_kernels;
 
 /* The table of a level, or NULL where it is not built in or the processor lacks it. */

@@ -63,6 +63,7 @@ cj_attention_workspace_fn CJ_K(cj__attention_workspace);
 cj_random_fn CJ_K(cj__random);
 cj_update_fn CJ_K(cj__sgd), CJ_K(cj__adam);
 cj_sumsq_fn CJ_K(cj__sumsq);
+cj_small_fn CJ_K(cj__small);
 
 #if defined CJ_ISA_AVX512
 #define LEVEL_NAME "avx512"
@@ -146,4 +147,5 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
     .sgd = CJ_K(cj__sgd),
     .adam = CJ_K(cj__adam),
     .sumsq = CJ_K(cj__sumsq),
+    .small = CJ_K(cj__small),
 };
