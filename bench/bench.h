@@ -48,6 +48,8 @@ bench_fn bench_overhead, bench_tiny, bench_gemm, bench_mlp, bench_gpt, bench_ele
     bench_cross_entropy, bench_plan, bench_start;
 bench_fn bench_fft;
 bench_fn bench_order;
+bench_fn bench_pool;
+bench_fn bench_conv;
 bench_fn bench_linalg;
 bench_fn bench_recurrent;
 bench_fn bench_normalise;

@@ -5,6 +5,7 @@
 typedef struct geometry {
     int nd;
     int64_t n, c, o, groups, in[3], kernel[3], stride[3], pad[3], dilation[3], out[3];
+    bool last; /* channels-last images */
 } geometry;
 
 static int64_t volume(const int64_t *d) { return d[0] * d[1] * d[2]; }
@@ -67,6 +68,8 @@ static void compare(cj_tensor *t, const double *want, const double *size, double
 
 static const double tolerance_of[CJ_DTYPES] = { [CJ_F32] = 2e-6, [CJ_F64] = 1e-14, [CJ_BF16] = 0x1p-7, [CJ_F16] = 0x1p-9 };
 
+static cj_tensor *image(cj_tensor *x, bool last) { return last ? cj_channels_last(x) : x; }
+
 /* Value and both derivatives of one geometry; false where the kernel does not fit. */
 static bool check(cj_ctx *c, geometry g, cj_dtype t)
 {
@@ -76,9 +79,9 @@ static bool check(cj_ctx *c, geometry g, cj_dtype t)
         g.out[d] = room / g.stride[d] + 1;
     }
     cj_scope s = cj_scope_open(c);
-    cj_tensor *x = cj_require_grad(cj_cast(cj_randn(c, shape_of(g.nd, g.n, g.c, g.in)), t)),
+    cj_tensor *x = cj_require_grad(image(cj_cast(cj_randn(c, shape_of(g.nd, g.n, g.c, g.in)), t), g.last)),
               *w = cj_require_grad(cj_cast(cj_randn(c, shape_of(g.nd, g.o, g.c / g.groups, g.kernel)), t)),
-              *seed = cj_cast(cj_randn(c, shape_of(g.nd, g.n, g.o, g.out)), t), *grad[2], *both[2] = { x, w };
+              *seed = image(cj_cast(cj_randn(c, shape_of(g.nd, g.n, g.o, g.out)), t), g.last), *grad[2], *both[2] = { x, w };
     cj_shape stride = { .ndim = g.nd }, pad = stride, dilation = stride;
     for (int d = 0; d < g.nd; d++)
         stride.dim[d] = g.stride[3 - g.nd + d], pad.dim[d] = g.pad[3 - g.nd + d], dilation.dim[d] = g.dilation[3 - g.nd + d];
@@ -132,9 +135,11 @@ static void all_combinations(void **unused)
                                        .dilation = { 1, 4 - d, d } };
                         h.pad[1] = 3 - p, h.pad[2] = p;
                         done += check(c, h, CJ_F32);
+                        h.last = true;
+                        done += check(c, h, CJ_F32);
                     }
                 }
-    assert_true(done > 400);
+    assert_true(done > 700);
     assert_ok(c);
     cj_ctx_free(c);
 }
@@ -143,13 +148,13 @@ static void sizes_and_types(void **unused)
 {
     (void)unused;
     const geometry cases[] = {
-        { 2, 2, 8, 16, 1, { 1, 13, 11 }, { 1, 3, 3 }, { 1, 1, 1 }, { 0, 1, 1 }, { 1, 1, 1 }, { 0 } },
-        { 2, 3, 8, 16, 1, { 1, 13, 11 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0, 0, 0 }, { 1, 1, 1 }, { 0 } }, /* x is the matrix */
-        { 2, 2, 6, 4, 2, { 1, 9, 9 }, { 1, 3, 2 }, { 1, 2, 2 }, { 0, 1, 0 }, { 1, 1, 2 }, { 0 } },
-        { 2, 2, 5, 5, 5, { 1, 12, 17 }, { 1, 3, 3 }, { 1, 1, 1 }, { 0, 1, 1 }, { 1, 1, 1 }, { 0 } }, /* depthwise */
-        { 2, 1, 4, 8, 4, { 1, 12, 17 }, { 1, 5, 5 }, { 1, 2, 1 }, { 0, 2, 2 }, { 1, 1, 1 }, { 0 } }, /* two results per channel */
-        { 3, 2, 3, 4, 1, { 5, 6, 7 }, { 3, 2, 3 }, { 2, 1, 1 }, { 1, 0, 1 }, { 1, 2, 1 }, { 0 } },
-        { 1, 4, 20, 33, 1, { 1, 1, 50 }, { 1, 1, 7 }, { 1, 1, 1 }, { 0, 0, 3 }, { 1, 1, 1 }, { 0 } },
+        { 2, 2, 8, 16, 1, { 1, 13, 11 }, { 1, 3, 3 }, { 1, 1, 1 }, { 0, 1, 1 }, { 1, 1, 1 }, { 0 }, false },
+        { 2, 3, 8, 16, 1, { 1, 13, 11 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0, 0, 0 }, { 1, 1, 1 }, { 0 }, false }, /* x is the matrix */
+        { 2, 2, 6, 4, 2, { 1, 9, 9 }, { 1, 3, 2 }, { 1, 2, 2 }, { 0, 1, 0 }, { 1, 1, 2 }, { 0 }, false },
+        { 2, 2, 5, 5, 5, { 1, 12, 17 }, { 1, 3, 3 }, { 1, 1, 1 }, { 0, 1, 1 }, { 1, 1, 1 }, { 0 }, false }, /* depthwise */
+        { 2, 1, 4, 8, 4, { 1, 12, 17 }, { 1, 5, 5 }, { 1, 2, 1 }, { 0, 2, 2 }, { 1, 1, 1 }, { 0 }, false }, /* two results per channel */
+        { 3, 2, 3, 4, 1, { 5, 6, 7 }, { 3, 2, 3 }, { 2, 1, 1 }, { 1, 0, 1 }, { 1, 2, 1 }, { 0 }, false },
+        { 1, 4, 20, 33, 1, { 1, 1, 50 }, { 1, 1, 7 }, { 1, 1, 1 }, { 0, 0, 3 }, { 1, 1, 1 }, { 0 }, false },
         { 2,
           2,
           70,
@@ -160,14 +165,59 @@ static void sizes_and_types(void **unused)
           { 1, 1, 1 },
           { 0, 1, 1 },
           { 1, 1, 1 },
-          { 0 } }, /* several blocks and runs of channels */
-        { 2, 1, 1, 6, 1, { 1, 28, 28 }, { 1, 5, 5 }, { 1, 1, 1 }, { 0, 2, 2 }, { 1, 1, 1 }, { 0 } },
-        { 2, 0, 2, 3, 1, { 1, 4, 4 }, { 1, 3, 3 }, { 1, 1, 1 }, { 0, 0, 0 }, { 1, 1, 1 }, { 0 } }, /* an empty batch */
+          { 0 },
+          false }, /* several blocks and runs of channels */
+        { 2, 1, 1, 6, 1, { 1, 28, 28 }, { 1, 5, 5 }, { 1, 1, 1 }, { 0, 2, 2 }, { 1, 1, 1 }, { 0 }, false },
+        { 2, 0, 2, 3, 1, { 1, 4, 4 }, { 1, 3, 3 }, { 1, 1, 1 }, { 0, 0, 0 }, { 1, 1, 1 }, { 0 }, false }, /* an empty batch */
     };
     cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 2, .seed = 22 });
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        for (int t = CJ_F32; t <= CJ_F16; t++) assert_true(check(c, cases[i], (cj_dtype)t));
+        for (int t = CJ_F32; t <= CJ_F16; t++) {
+            geometry last = cases[i];
+            last.last = true;
+            assert_true(check(c, cases[i], (cj_dtype)t) && check(c, last, (cj_dtype)t));
+        }
     assert_ok(c);
+    cj_ctx_free(c);
+}
+
+/* Channel counts that fill no vector, one and several groups, depthwise, both layouts, the results' layout that of the input. */
+static void odd_channels(void **unused)
+{
+    (void)unused;
+    const int64_t counts[] = { 1, 3, 5, 17, 33 };
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 2, .seed = 27 });
+    for (int a = 0; a < 5; a++)
+        for (int b = 0; b < 5; b++)
+            for (int64_t groups = 1; groups <= 3; groups += 2)
+                for (int last = 0; last < 2; last++) {
+                    geometry g = { .nd = 2,
+                                   .n = 2,
+                                   .c = counts[a] * groups,
+                                   .o = counts[b] * groups,
+                                   .groups = groups,
+                                   .in = { 1, 7, 6 },
+                                   .kernel = { 1, 3, 3 },
+                                   .stride = { 1, 1 + a % 2, 1 + b % 2 },
+                                   .pad = { 0, 1, 1 },
+                                   .dilation = { 1, 1, 1 },
+                                   .last = last };
+                    for (int t = CJ_F32; t <= CJ_F16; t++) assert_true(check(c, g, (cj_dtype)t));
+                    g.kernel[1] = g.kernel[2] = 1, g.pad[1] = g.pad[2] = 0;
+                    assert_true(check(c, g, CJ_F32));
+                    if (b || groups == 1) continue;
+                    g.c = g.o = g.groups = counts[a] + 1; /* depthwise */
+                    g.kernel[1] = 3, g.kernel[2] = 2, g.pad[2] = 1;
+                    assert_true(check(c, g, CJ_F32) && check(c, g, CJ_BF16));
+                }
+    cj_tensor *x = cj_channels_last(cj_randn(c, CJ_SHAPE(2, 3, 5, 4))), *w = cj_randn(c, CJ_SHAPE(6, 3, 3, 3));
+    cj_tensor *y = cj_relu(cj_conv(x, w, cj_randn(c, CJ_SHAPE(6)), .padding = 1)), *p = cj_max_pool(y, .kernel = 2).value;
+    assert_true(cj__channels_last(y) && !cj_is_contiguous(y));
+    assert_true(cj__channels_last(p) && !cj_is_contiguous(p));
+    assert_true(cj_channels_last(x) != NULL && cj_is_contiguous(cj_permute(x, CJ_AXES(0, 2, 3, 1))));
+    assert_ok(c);
+    assert_true(cj_is_poison(cj_channels_last(w) ? cj_channels_last(cj_ones(c, CJ_SHAPE(2, 2), CJ_F32)) : w));
+    assert_error(c, CJ_ESHAPE, "channels_last: the input [2, 2]");
     cj_ctx_free(c);
 }
 
@@ -352,8 +402,9 @@ static void bad_input(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(all_combinations),      cmocka_unit_test(sizes_and_types),
-                                        cmocka_unit_test(derivatives),           cmocka_unit_test(borders),
-                                        cmocka_unit_test(threads_plans_layouts), cmocka_unit_test(bad_input) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(all_combinations), cmocka_unit_test(sizes_and_types),
+                                        cmocka_unit_test(odd_channels),     cmocka_unit_test(derivatives),
+                                        cmocka_unit_test(borders),          cmocka_unit_test(threads_plans_layouts),
+                                        cmocka_unit_test(bad_input) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@ typedef struct windows {
     bool ceil_mode;
 } windows;
 
-static bool check(cj_ctx *c, windows w, cj_dtype t)
+static bool check_layout(cj_ctx *c, windows w, cj_dtype t, bool last)
 {
     int64_t out[3], inside = 1, outside = 1, window = 1;
     for (int d = 0; d < 3; d++) {
@@ -18,18 +18,19 @@ static bool check(cj_ctx *c, windows w, cj_dtype t)
         inside *= w.in[d], outside *= out[d], window *= w.kernel[d];
     }
     cj_scope s = cj_scope_open(c);
-    cj_shape shape = { .ndim = w.nd + 1, .dim = { w.planes } };
+    cj_shape shape = { .ndim = w.nd + 2, .dim = { last ? 2 : 1, last ? w.planes / 2 : w.planes } };
     cj_pool_opts o = {
         .ceil_mode = w.ceil_mode, .kernels.ndim = w.nd, .strides.ndim = w.nd, .paddings.ndim = w.nd, .dilations.ndim = w.nd
     };
     for (int d = 0; d < w.nd; d++) {
         int at = 3 - w.nd + d;
-        shape.dim[1 + d] = w.in[at];
+        shape.dim[2 + d] = w.in[at];
         o.kernels.dim[d] = w.kernel[at], o.strides.dim[d] = w.stride[at], o.paddings.dim[d] = w.pad[at],
         o.dilations.dim[d] = w.dilation[at];
     }
     /* few values, so that there are ties */
-    cj_tensor *x = cj_require_grad(cj_cast(cj_randint(c, -3, 4, shape), t));
+    cj_tensor *x = cj_cast(cj_randint(c, -3, 4, shape), t);
+    x = cj_require_grad(last ? cj_channels_last(x) : x);
     cj_pooled p = (cj_max_pool)(x, &o);
     cj_tensor *mean = (cj_avg_pool)(x, &o), *g[2];
     o.exclude_padding = true;
@@ -37,6 +38,7 @@ static bool check(cj_ctx *c, windows w, cj_dtype t)
     if (!cj_ok(c)) fail_msg("%s", cj_message(c));
     assert_int_equal(cj_numel(p.value), w.planes * outside);
     cj_tensor *seed = cj_cast(cj_randint(c, -2, 3, cj_shape_of(p.value)), t);
+    if (last) seed = cj_channels_last(seed);
     assert_true(cj_grad(p.value, &x, 1, &g[0], .seed = seed));
     assert_true(cj_grad(mean, &x, 1, &g[1], .seed = seed));
     double *v = values_of(x), *y = values_of(p.value), *at = values_of(p.index), *m = values_of(mean), *e = values_of(present),
@@ -73,6 +75,16 @@ static bool check(cj_ctx *c, windows w, cj_dtype t)
     free(v), free(y), free(at), free(m), free(e), free(u), free(dmax), free(dmean), free(want_max);
     cj_scope_close(s);
     return true;
+}
+
+/* Row-major; channels-last with few channels and, of the same geometry, with more than a vector. */
+static bool check(cj_ctx *c, windows w, cj_dtype t)
+{
+    if (!check_layout(c, w, t, false)) return false;
+    w.planes = 2 * w.planes;
+    if (!check_layout(c, w, t, true)) return false;
+    w.planes = 2 * 19;
+    return check_layout(c, w, t, true);
 }
 
 static void all_combinations(void **unused)

@@ -191,22 +191,15 @@ CJ_API cj_tensor *cj_matrix_power(cj_tensor *a, int64_t n); /* by squaring; n < 
 
 /* ---- norms, products, structured matrices ------------------------------------------------------------------------------------------------------ */
 
-typedef enum cj_norm { CJ_NORM_FRO, CJ_NORM_NUC, CJ_NORM_1, CJ_NORM_INF, CJ_NORM_2 } cj_norm;
+typedef enum cj_matrix_norm_kind { CJ_NORM_FRO, CJ_NORM_NUC, CJ_NORM_1, CJ_NORM_INF, CJ_NORM_2 } cj_matrix_norm_kind;
 /* [..]: sqrt of the sum of squares; sum of the singular values; largest column sum and row sum of |a|; largest singular value. Gradient 0 at 0. */
-CJ_API cj_tensor *cj_matrix_norm(cj_tensor *a, cj_norm kind);
-CJ_API cj_tensor *cj_cond(cj_tensor *a, cj_norm kind);      /* |a|·|a⁻¹|; CJ_NORM_2: s_1 / s_k of any a */
-typedef struct cj_vector_norm_opts {
-    double p;      /* 2; at least 1, or INFINITY: the largest |x| */
-    cj_axes axes;  /* not given: all */
-    bool keepdim;
-} cj_vector_norm_opts;
-CJ_API cj_tensor *cj_vector_norm(cj_tensor *x, const cj_vector_norm_opts *opts); /* (sum |x|^p)^(1/p); gradient 0 at 0 */
+CJ_API cj_tensor *cj_matrix_norm(cj_tensor *a, cj_matrix_norm_kind kind);
+CJ_API cj_tensor *cj_cond(cj_tensor *a, cj_matrix_norm_kind kind);      /* |a|·|a⁻¹|; CJ_NORM_2: s_1 / s_k of any a */
 CJ_API cj_tensor *cj_matrix_trace(cj_tensor *a);                   /* [..] */
-CJ_API cj_tensor *cj_kron(cj_tensor *a, cj_tensor *b);      /* [.., m·p, n·q]: the blocks a_ij · b */
 CJ_API cj_tensor *cj_circulant(cj_tensor *c);               /* [.., n] -> [.., n, n]: element (i, j) is c[i - j mod n] */
 /* [.., m], [.., n] -> [.., m, n]: column[i - j] below and on the diagonal, row[j - i] above. */
 CJ_API cj_tensor *cj_toeplitz(cj_tensor *column, cj_tensor *row);
-CJ_API cj_tensor *cj_circulant_product(cj_tensor *c, cj_tensor *x);                    /* circulant(c)·x over the last axis */
+CJ_API cj_tensor *cj_circulant_product(cj_tensor *c, cj_tensor *x);                    /* circulant(c)·x over the last axis; long ones by Fourier transforms */
 CJ_API cj_tensor *cj_toeplitz_product(cj_tensor *column, cj_tensor *row, cj_tensor *x); /* toeplitz(column, row)·x over the last axis */
 
 /* ---- matrices given as functions ------------------------------------------------------------------------------------------------------------------

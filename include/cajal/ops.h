@@ -200,6 +200,9 @@ CJ_API cj_tensor *cj_select(cj_tensor *x, int axis, int64_t index);         /* x
 CJ_API cj_tensor *cj_diagonal(cj_tensor *x, int64_t offset, int axis1, int axis2); /* the diagonal becomes the last axis */
 CJ_API cj_tensor *cj_unfold(cj_tensor *x, int axis, int64_t size, int64_t step);   /* windows: [.., n, ..] -> [.., (n-size)/step+1, .., size] */
 CJ_API cj_tensor *cj_contiguous(cj_tensor *x);                              /* x itself, or a row-major copy */
+/* x [N, C, ..] with 1 to 3 spatial axes itself where the channels of a pixel lie side by side and pixels in row-major order, or such a copy. Shape and meaning stay
+ * [N, C, ..]; convolution, pooling and elementwise operators compute on this layout directly and give their results the layout of their inputs. */
+CJ_API cj_tensor *cj_channels_last(cj_tensor *x);
 CJ_API cj_tensor *cj_clone(cj_tensor *x);                                   /* always a copy */
 CJ_API cj_tensor *cj_cat(cj_tensor *const *x, int n, int axis);
 CJ_API cj_tensor *cj_stack(cj_tensor *const *x, int n, int axis);           /* along a new axis */

@@ -376,6 +376,9 @@ void cj__tensor_retain(cj_tensor *t, bool data);
 void cj__tensor_release(cj_tensor *t, bool data);
 void cj__make_persistent(cj_tensor *t);
 bool cj__update_contiguous(cj_tensor *t); /* recomputes the flag */
+/* Do the channels (axis 1) of a pixel lie side by side, and pixels in row-major order?  A fresh contiguous tensor is given such strides by the second. */
+bool cj__channels_last(const cj_tensor *t);
+void cj__to_channels_last(cj_tensor *t);
 /* numel of a shape, or -1 after an error (negative size, overflow). */
 int64_t cj__numel(cj_ctx *c, const char *op, int ndim, const int64_t *shape);
 double cj__load(const cj_tensor *t, int64_t offset); /* one element of host data */

@@ -203,6 +203,29 @@ bool cj__update_contiguous(cj_tensor *t)
     return yes;
 }
 
+bool cj__channels_last(const cj_tensor *t)
+{
+    if (t->ndim < 3) return false;
+    int64_t s = t->shape[1];
+    for (int d = t->ndim - 1; d >= 2; d--) {
+        if (t->shape[d] != 1 && t->stride[d] != s) return false;
+        s *= t->shape[d];
+    }
+    return (t->shape[0] == 1 || t->stride[0] == s) && (t->shape[1] == 1 || t->stride[1] == 1);
+}
+
+void cj__to_channels_last(cj_tensor *t)
+{
+    int64_t s = t->shape[1];
+    t->stride[1] = 1;
+    for (int d = t->ndim - 1; d >= 2; d--) {
+        t->stride[d] = s;
+        s *= t->shape[d];
+    }
+    t->stride[0] = s;
+    cj__update_contiguous(t);
+}
+
 static void view_fill(cj_tensor *v, const cj_tensor *t, int64_t offset, int ndim, const int64_t *shape, const int64_t *stride)
 {
     v->st = t->st;

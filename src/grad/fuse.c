@@ -249,7 +249,9 @@ static group *group_new(fuser *f, const cj_traced *s)
 static bool aligned(const group *g, const cj_arg *a)
 {
     int k = find_value(g, a->slot);
-    return k >= 0 && a->contiguous && a->offset == 0 && same_shape(a->ndim, a->shape, g->ndim, g->shape);
+    if (k < 0 || a->offset != 0 || !same_shape(a->ndim, a->shape, g->ndim, g->shape)) return false;
+    const cj_arg *own = &g->v[k].arg; /* row-major, or as it was made */
+    return (a->contiguous && own->contiguous) || memcmp(a->stride, own->stride, a->ndim * sizeof a->stride[0]) == 0;
 }
 
 static bool compatible(const group *g, const cj_traced *s)

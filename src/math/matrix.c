@@ -12,10 +12,8 @@ enum {
     RANK,
     RADIUS,
     NORM,
-    VECTOR_NORM,
     COND,
     TRACE,
-    KRON,
     CIRCULANT,
     TOEPLITZ,
     CIRCULANT_PRODUCT,
@@ -113,25 +111,9 @@ CJ_COMPOSE(matrix_norm)
     }
 }
 
-typedef struct norm_attrs {
-    double p;
-    cj_axes axes;
-    int64_t keepdim;
-} norm_attrs;
-CJ_COMPOSE(vector_norm)
-{
-    const norm_attrs *at = attrs;
-    const cj_reduce_opts over = { .axes = at->axes, .keepdim = at->keepdim };
-    if (isinf(at->p)) return cj_max(cj_abs(in[0]), &over);
-    if (at->p == 1) return cj_sum(cj_abs(in[0]), &over);
-    if (at->p == 2) return cj__safe_root(cj_sum(cj_square(in[0]), &over));
-    cj_tensor *s = cj_sum(cj_pow_scalar(cj_abs(in[0]), at->p), &over), *zero = cj_le_scalar(s, 0);
-    return cj_masked_fill(cj_pow_scalar(cj_masked_fill(s, zero, 1), 1 / at->p), zero, 0);
-}
-
 CJ_COMPOSE(cond)
 {
-    const cj_norm kind = (cj_norm) * (const int64_t *)attrs;
+    const cj_matrix_norm_kind kind = (cj_matrix_norm_kind) * (const int64_t *)attrs;
     CHECK(kind == CJ_NORM_2 ? matrix("cond", in[0]) : square("cond", in[0]));
     if (kind != CJ_NORM_2) return cj_mul(cj_matrix_norm(in[0], kind), cj_matrix_norm(cj_inverse(in[0]), kind));
     cj_tensor *s = cj_svdvals(in[0]);
@@ -145,20 +127,6 @@ CJ_COMPOSE(matrix_trace)
 {
     CHECK(matrix("matrix_trace", in[0]));
     return sum_last(cj_diagonal(in[0], 0, -2, -1));
-}
-
-CJ_COMPOSE(kron)
-{
-    CHECK(matrix("kron", in[0]) && matrix("kron", in[1]));
-    cj_tensor *a = in[0], *b = in[1];
-    const int64_t rows = cj__rows(a) * cj__rows(b), columns = cj__columns(a) * cj__columns(b);
-    cj_tensor *y = cj_mul(cj_unsqueeze(cj_unsqueeze(a, -1), -3), cj_unsqueeze(cj_unsqueeze(b, -2), -4)); /* [.., m, p, n, q] */
-    if (y->ctx->error) return y;
-    cj_shape s = cj__shape(y);
-    s.ndim -= 2;
-    s.dim[s.ndim - 2] = rows;
-    s.dim[s.ndim - 1] = columns;
-    return cj_reshape(y, s);
 }
 
 /* x [.., n] at places (i - j + shift) mod n of its last axis -> [.., rows, columns] */
@@ -209,14 +177,30 @@ static cj_tensor *times_vector(const char *op, cj_tensor *a, cj_tensor *x)
                        (long long)length(a));
     return cj_squeeze(cj_matmul(a, cj_unsqueeze(x, -1)), -1);
 }
+/* From here on a product by Fourier transforms costs less than the matrix. */
+enum { BY_TRANSFORMS = 64 };
+/* The convolution of sequences along the last axis, with as many axes on both sides. */
+static cj_tensor *convolve(cj_tensor *a, cj_tensor *b, cj_convolve_mode mode)
+{
+    while (a->ndim < b->ndim && !a->ctx->error) a = cj_unsqueeze(a, 0);
+    while (b->ndim < a->ndim && !b->ctx->error) b = cj_unsqueeze(b, 0);
+    return cj_fft_convolve(a, b, &(cj_convolve_opts){ .mode = mode });
+}
+/* The eigenvectors of every circulant matrix are the waves: circulant(c)·x is a cyclic convolution. */
 CJ_COMPOSE(circulant_product)
 {
     CHECK(vectors("circulant_product", in, 2));
+    if (length(in[0]) >= BY_TRANSFORMS && length(in[0]) == length(in[1])) return convolve(in[0], in[1], CJ_CONVOLVE_CYCLIC);
     return times_vector("circulant_product", cj_circulant(in[0]), in[1]);
 }
 CJ_COMPOSE(toeplitz_product)
 {
     CHECK(vectors("toeplitz_product", in, 3));
+    const int64_t m = length(in[0]), n = length(in[1]);
+    if (m >= BY_TRANSFORMS && n >= BY_TRANSFORMS && n == length(in[2])) { /* y_i = sum_j t_(i-j+n-1) x_j, t as in toeplitz above */
+        cj_tensor *t = cj_cat((cj_tensor *[]){ cj_slice(in[1], -1, -1, 0, -1), in[0] }, 2, -1);
+        return cj_slice(convolve(t, in[2], CJ_CONVOLVE_FULL), -1, n - 1, n - 1 + m, 1);
+    }
     return times_vector("toeplitz_product", cj_toeplitz(in[0], in[1]), in[2]);
 }
 
@@ -232,10 +216,8 @@ const cj_op cj__ops_matrix[] = {
                             .attr_size = sizeof(double), .define = define_matrix_rank, .jvp_rule = CJ_JVP_NONE },
     [RADIUS]            = CJ_COMPOSITE_ROW(spectral_radius, "linalg", 1, 0),
     [NORM]              = CJ_COMPOSITE_ROW(matrix_norm, "linalg", 1, sizeof(int64_t)),
-    [VECTOR_NORM]       = CJ_COMPOSITE_ROW(vector_norm, "linalg", 1, sizeof(norm_attrs)),
     [COND]              = CJ_COMPOSITE_ROW(cond, "linalg", 1, sizeof(int64_t)),
     [TRACE]             = CJ_COMPOSITE_ROW(matrix_trace, "linalg", 1, 0),
-    [KRON]              = CJ_COMPOSITE_ROW(kron, "linalg", 2, 0),
     [CIRCULANT]         = CJ_COMPOSITE_ROW(circulant, "linalg", 1, 0),
     [TOEPLITZ]          = CJ_COMPOSITE_ROW(toeplitz, "linalg", 2, 0),
     [CIRCULANT_PRODUCT] = CJ_COMPOSITE_ROW(circulant_product, "linalg", 2, 0),
@@ -264,27 +246,16 @@ cj_eigen cj_eigh_general(cj_tensor *a, cj_tensor *b)
 cj_tensor *cj_matrix_inverse_sqrt(cj_tensor *a) { return real(INVERSE_SQRT, NULL, a); }
 cj_tensor *cj_matrix_power(cj_tensor *a, int64_t n) { return real(POWER, &n, a); }
 cj_tensor *cj_spectral_radius(cj_tensor *a) { return real(RADIUS, NULL, a); }
-static cj_tensor *of_kind(int row, cj_tensor *a, cj_norm kind)
+static cj_tensor *of_kind(int row, cj_tensor *a, cj_matrix_norm_kind kind)
 {
     if (!a || a->ctx->error) return CJ_POISON_OF(a);
     if (kind < CJ_NORM_FRO || kind > CJ_NORM_2)
         return cj_fail(a->ctx, CJ_EVALUE, "%s: there is no norm %d", cj__ops_matrix[row].name, (int)kind);
     return real(row, &(int64_t){ kind }, a);
 }
-cj_tensor *cj_matrix_norm(cj_tensor *a, cj_norm kind) { return of_kind(NORM, a, kind); }
-cj_tensor *cj_cond(cj_tensor *a, cj_norm kind) { return of_kind(COND, a, kind); }
-cj_tensor *cj_vector_norm(cj_tensor *x, const cj_vector_norm_opts *opts)
-{
-    if (!x || x->ctx->error) return CJ_POISON_OF(x);
-    norm_attrs at;
-    memset(&at, 0, sizeof at);
-    at.p = opts && opts->p != 0 ? opts->p : 2;
-    if (opts) at.axes = opts->axes, at.keepdim = opts->keepdim;
-    if (!(at.p >= 1)) return cj_fail(x->ctx, CJ_EVALUE, "vector_norm: p is %g; at least 1 expected", at.p);
-    return one(VECTOR_NORM, &at, x);
-}
+cj_tensor *cj_matrix_norm(cj_tensor *a, cj_matrix_norm_kind kind) { return of_kind(NORM, a, kind); }
+cj_tensor *cj_cond(cj_tensor *a, cj_matrix_norm_kind kind) { return of_kind(COND, a, kind); }
 cj_tensor *cj_matrix_trace(cj_tensor *a) { return real(TRACE, NULL, a); }
-cj_tensor *cj_kron(cj_tensor *a, cj_tensor *b) { return two(KRON, a, b); }
 cj_tensor *cj_circulant(cj_tensor *c) { return one(CIRCULANT, NULL, c); }
 cj_tensor *cj_toeplitz(cj_tensor *column, cj_tensor *row) { return two(TOEPLITZ, column, row); }
 cj_tensor *cj_circulant_product(cj_tensor *c, cj_tensor *x) { return two(CIRCULANT_PRODUCT, c, x); }

@@ -102,12 +102,8 @@ CALL(root) { return UNUSED, cj_matrix_sqrt(s->at[0] ? positive(in[0]) : regular(
 CALL(inverse_root) { return UNUSED, cj_matrix_inverse_sqrt(positive(in[0])); }
 CALL(power) { return UNUSED, cj_matrix_power(cj_mul_scalar(regular(in[0]), 0.4), s->at[0]); }
 CALL(rank) { return UNUSED, cj_matrix_rank(graded(in[0]), NULL); }
-CALL(matrix_norm) { return UNUSED, cj_matrix_norm(graded(in[0]), (cj_norm)s->at[0]); }
-CALL(vector_norm)
-{
-    return UNUSED, cj_vector_norm(in[0], &(cj_vector_norm_opts){ .p = s->number, .axes = s->axes, .keepdim = s->keepdim });
-}
-CALL(condition) { return UNUSED, cj_cond(cj_slice(graded(in[0]), -2, 0, cj__columns(in[0]), 1), (cj_norm)s->at[0]); }
+CALL(matrix_norm) { return UNUSED, cj_matrix_norm(graded(in[0]), (cj_matrix_norm_kind)s->at[0]); }
+CALL(condition) { return UNUSED, cj_cond(cj_slice(graded(in[0]), -2, 0, cj__columns(in[0]), 1), (cj_matrix_norm_kind)s->at[0]); }
 CALL(toeplitz_of_three) { return UNUSED, cj_toeplitz_product(in[0], in[1], in[2]); }
 
 void cj__samples_linalg(cj_sample_list *l, const char *name)
@@ -201,20 +197,10 @@ void cj__samples_linalg(cj_sample_list *l, const char *name)
         cj_sample *s = input(add(l, "power", power, flags), CJ_SHAPE(2, 3, 3), real);
         s->at[0] = n, s->terms = 1000, s->tolerance = 1e-5;
     }
-    const double exponents[] = { 2, 1, 3, INFINITY };
-    for (int i = 0; i < 8 && IS("vector_norm"); i++) {
-        cj_sample *s = input(add(l, "norm", vector_norm, flags), CJ_SHAPE(3, 4), CJ_DOMAIN_DISTINCT);
-        s->number = exponents[i % 4], s->terms = 4;
-        if (i >= 4) s->axes = CJ_AXIS(i % 2), s->keepdim = i % 2;
-    }
     if (IS("matrix_trace")) {
         input(add(l, "matrix", unary, flags), CJ_SHAPE(3, 4), real)->fn.unary = cj_matrix_trace;
         input(add(l, "batch", unary, flags), CJ_SHAPE(2, 3, 3), real)->fn.unary = cj_matrix_trace;
         for (int i = 0; i < l->n; i++) l->out[i].terms = 3;
-    }
-    if (IS("kron")) {
-        input(input(add(l, "matrices", binary, flags), CJ_SHAPE(2, 3), real), CJ_SHAPE(3, 2), real)->fn.binary = cj_kron;
-        input(input(add(l, "batch", binary, flags), CJ_SHAPE(2, 2, 3), real), CJ_SHAPE(1, 2), real)->fn.binary = cj_kron;
     }
     if (IS("circulant")) {
         input(add(l, "vector", unary, flags), CJ_SHAPE(5), real)->fn.unary = cj_circulant;

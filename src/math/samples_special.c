@@ -72,8 +72,6 @@ void cj__samples_special(cj_sample_list *l, const char *name)
     if (IS("gammainc")) {
         input(add(l, "lower", lower, exact), CJ_SHAPE(3, 5), CJ_DOMAIN_POSITIVE);
         input(add(l, "upper", upper, exact), CJ_SHAPE(3, 5), CJ_DOMAIN_POSITIVE);
-        input(input(add(l, "both", binary, exact | CJ_SAMPLE_ROUGH), CJ_SHAPE(3, 5), CJ_DOMAIN_POSITIVE), CJ_SHAPE(5), CJ_DOMAIN_POSITIVE)
-            ->fn.binary = (cj_gammainc);
     }
     if (IS("betainc")) input(add(l, "in x", beta_part, exact), CJ_SHAPE(3, 5), CJ_DOMAIN_UNIT);
 }

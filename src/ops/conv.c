@@ -52,7 +52,7 @@ static bool geometry(cj_call *call, cj_conv_shape *v, int64_t n, int64_t c, int6
     return true;
 }
 
-static bool operands(cj_call *call)
+static bool operands(cj_call *call, cj_conv_pass pass)
 {
     const cj_tensor *a = call->in[0], *b = call->in[1];
     const conv_attrs *at = call->attrs;
@@ -62,7 +62,8 @@ static bool operands(cj_call *call)
     if (a->ndim != at->nd + 2 || b->ndim != at->nd + 2)
         return cj__error(call->ctx, CJ_ESHAPE, "%s: %s and %s; both need a batch or output axis, a channel axis and %d spatial ones",
                          call->op->name, cj__tensor_text(a), cj__tensor_text(b), (int)at->nd);
-    if (!cj__contiguous(a) || !cj__contiguous(b)) return cj__error(call->ctx, CJ_ESTATE, "%s: operand layout", call->op->name);
+    if (!cj__is_image(a) || !(pass == CJ_CONV_WEIGHT ? cj__is_image(b) : cj__contiguous(b)))
+        return cj__error(call->ctx, CJ_ESTATE, "%s: operand layout", call->op->name);
     return true;
 }
 
@@ -123,13 +124,15 @@ static bool infer(cj_call *call, cj_conv_pass pass)
 {
     const conv_attrs *a = call->attrs;
     cj_conv_shape v;
-    if (!operands(call) || !describe(call, pass, &v)) return false;
+    if (!operands(call, pass) || !describe(call, pass, &v)) return false;
     const int64_t *size = pass == CJ_CONV_FORWARD ? v.out : a->size;
     int64_t shape[5] = { pass == CJ_CONV_WEIGHT ? v.o * v.groups : v.n, pass == CJ_CONV_FORWARD ? v.o * v.groups
                                                                         : pass == CJ_CONV_DATA  ? v.c * v.groups
                                                                                                 : v.c };
     for (int d = 0; d < a->nd; d++) shape[2 + d] = size[3 - a->nd + d];
-    return cj__out(call, 0, (cj_dtype)call->in[0]->dtype, (int)a->nd + 2, shape);
+    if (!cj__out(call, 0, (cj_dtype)call->in[0]->dtype, (int)a->nd + 2, shape)) return false;
+    if (pass != CJ_CONV_WEIGHT && !cj__contiguous(call->in[0])) cj__to_channels_last(call->out[0]);
+    return true;
 }
 static bool infer_conv(cj_call *call) { return infer(call, CJ_CONV_FORWARD); }
 static bool infer_data(cj_call *call) { return infer(call, CJ_CONV_DATA); }
@@ -143,6 +146,8 @@ static bool run(cj_call *call, cj_conv_pass pass)
     cj_tensor *y = call->out[0];
     if (!y->numel) return true;
     const cj_dtype t = (cj_dtype)y->dtype;
+    const cj_tensor *of_x = pass == CJ_CONV_DATA ? y : call->in[0], *of_y = pass == CJ_CONV_FORWARD ? y : call->in[pass == CJ_CONV_WEIGHT];
+    v.x_last = !cj__contiguous(of_x), v.y_last = !cj__contiguous(of_y);
     size_t bytes = c->k->conv_workspace(&v, pass, t, c->threads);
     void *scratch = cj__scratch(c, bytes ? bytes : 1);
     if (!scratch) return false;
@@ -205,11 +210,11 @@ static void j_weight(cj_jvp_args *j) { bilinear(j, WEIGHT); }
 const cj_op cj__ops_conv[] = { [CONV] = ROW("conv", conv), [DATA] = ROW("conv_data", data), [WEIGHT] = ROW("conv_weight", weight) };
 CJ_OP_TABLE(conv);
 
-/* The row on contiguous operands; `sized` gives the spatial sizes that the result has. */
+/* The row on row-major or channels-last images and row-major weights; `sized` gives the spatial sizes that the result has. */
 static cj_tensor *apply(int row, cj_tensor *a, cj_tensor *b, conv_attrs attrs, const cj_tensor *sized)
 {
     if (sized) spatial(sized, attrs.nd, attrs.size);
-    return cj__apply(&cj__ops_conv[row], &attrs, (cj_tensor *[]){ cj_contiguous(a), cj_contiguous(b) }, 2);
+    return cj__apply(&cj__ops_conv[row], &attrs, (cj_tensor *[]){ cj__image(a), row == WEIGHT ? cj__image(b) : cj_contiguous(b) }, 2);
 }
 
 /* ---- what users call ------------------------------------------------------------------------------------------------------------------------------ */

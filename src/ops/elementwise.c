@@ -116,6 +116,20 @@ cj_dtype cj__ew_compute(const cj_op *op, const void *attrs, cj_tensor *const *in
 
 /* ---- infer and run --------------------------------------------------------------------------------------------------------------------- */
 
+/* A result whose inputs of its shape are all channels-last, and not row-major, is channels-last too; broadcast inputs have no say. */
+static void keep_layout(cj_call *call)
+{
+    cj_tensor *y = call->out[0];
+    bool any = false;
+    for (int i = 0; i < call->nin; i++) {
+        const cj_tensor *x = call->in[i];
+        if (x->ndim != y->ndim || memcmp(x->shape, y->shape, y->ndim * sizeof y->shape[0]) != 0) continue;
+        if (cj__contiguous(x) || !cj__channels_last(x)) return;
+        any = true;
+    }
+    if (any) cj__to_channels_last(y);
+}
+
 bool cj__ew_infer(cj_call *call)
 {
     cj_tensor *a = call->in[0];
@@ -138,7 +152,9 @@ bool cj__ew_infer(cj_call *call)
     bool same = t == CJ_F32 && rule_of(call->op->ew - 1) <= TO_FLOAT;
     for (int i = 1; i < call->nin && same; i++) same = call->in[i]->dtype == CJ_F32;
     if (!same) t = result_dtype(call->op, call->attrs, call->in, call->nin);
-    return (call->out[0] = cj__tensor_new(call->ctx, t, ndim, shape, a->st->device)) != NULL;
+    if ((call->out[0] = cj__tensor_new(call->ctx, t, ndim, shape, a->st->device)) == NULL) return false;
+    if (ndim >= 3 && !a->st->device) keep_layout(call);
+    return true;
 }
 
 bool cj__ew_run_call(cj_call *call)

@@ -94,6 +94,7 @@ cj_tensor *cj__segment_sum(cj_tensor *x, int axis, cj_tensor *index, int64_t len
 bool cj__per_axis(cj_ctx *c, const char *op, const char *what, int64_t nd, int64_t all, cj_shape each, int64_t least, int64_t *out);
 /* The derivatives of convolution and of window sums that no other public operator is: for samples. */
 cj_tensor *cj__conv_weight(cj_tensor *x, cj_tensor *g, cj_shape kernel, const cj_conv_opts *opts);
+cj_tensor *cj__window_put(cj_tensor *g, cj_tensor *index, cj_shape size, const cj_pool_opts *opts);
 cj_tensor *cj__window_spread(cj_tensor *g, cj_shape size, const cj_pool_opts *opts);
 /* The transpose of cj_interpolate from planes of `size`: for samples. */
 cj_tensor *cj__interpolate_transpose(cj_tensor *g, cj_shape size, const cj_interpolate_opts *opts);
@@ -104,6 +105,10 @@ cj_tensor *cj__roi_align_transpose(cj_tensor *g, cj_tensor *boxes, cj_shape x, c
 cj_tensor *cj__attention_composed(cj_tensor *q, cj_tensor *k, cj_tensor *v, const cj_attention_opts *opts);
 /* The Bernoulli draw of a given call number: its stream does not move. */
 cj_tensor *cj__bernoulli_at(cj_ctx *c, const cj_random_attrs *base, double p, cj_shape shape, cj_dtype dtype);
+
+/* x as convolution and pooling take it: row-major, or on the host channels-last. x itself, or a row-major copy. */
+cj_tensor *cj__image(cj_tensor *x);
+static inline bool cj__is_image(const cj_tensor *t) { return cj__contiguous(t) || (!t->st->device && cj__channels_last(t)); }
 
 /* as_strided over a contiguous x, and its transpose: zeros of `shape` with g added at the view's places. */
 cj_tensor *cj__as_strided(cj_tensor *x, const cj_strided_attrs *a);

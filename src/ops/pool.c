@@ -1,6 +1,6 @@
 /* Pooling over 1, 2 or 3 axes: maxima with their places, sums over windows, and what is made of them.
  *
- * max_pool gives values and flat positions within the plane; its derivative scatters to these positions.  window_sum and window_spread are each other's transpose and
+ * max_pool gives values and flat positions within the plane; its derivative, window_put, sums at these positions.  window_sum and window_spread are each other's transpose and
  * so closed under differentiation; the average is a sum divided by a count.
  */
 #include <math.h>
@@ -16,8 +16,9 @@ typedef struct window_attrs {
 
 static cj_window_shape describe(const window_attrs *a, const cj_tensor *x)
 {
-    cj_window_shape v = { .planes = 1 };
-    for (int d = 0; d < x->ndim - (int)a->nd; d++) v.planes *= x->shape[d];
+    cj_window_shape v = { .n = 1, .channels = 1, .last = !cj__contiguous(x) };
+    for (int d = 0; d < x->ndim - (int)a->nd; d++) v.channels *= x->shape[d];
+    if (v.last) v.n = x->shape[0], v.channels = x->shape[1];
     memcpy(v.in, a->in, sizeof v.in);
     memcpy(v.out, a->out, sizeof v.out);
     memcpy(v.kernel, a->kernel, sizeof v.kernel);
@@ -27,16 +28,30 @@ static cj_window_shape describe(const window_attrs *a, const cj_tensor *x)
     return v;
 }
 
+/* Row-major, or in f32 channels-last. */
+static bool fits(const cj_tensor *x, const window_attrs *a)
+{
+    return cj__contiguous(x) || (x->dtype == CJ_F32 && x->ndim == a->nd + 2 && cj__is_image(x));
+}
+
 /* Result j: x's leading axes, then these sizes. */
 static bool sized(cj_call *call, int j, cj_dtype t, const int64_t *size)
 {
     const window_attrs *a = call->attrs;
     const cj_tensor *x = call->in[0];
     int64_t shape[CJ_MAX_DIMS];
-    if (!cj__contiguous(x)) return cj__error(call->ctx, CJ_ESTATE, "%s: operand layout", call->op->name);
+    if (!fits(x, a)) return cj__error(call->ctx, CJ_ESTATE, "%s: operand layout", call->op->name);
     memcpy(shape, x->shape, sizeof shape);
     for (int d = 0; d < a->nd; d++) shape[x->ndim - a->nd + d] = size[3 - a->nd + d];
-    return cj__out(call, j, t, x->ndim, shape);
+    if (!cj__out(call, j, t, x->ndim, shape)) return false;
+    if (!cj__contiguous(x)) cj__to_channels_last(call->out[j]);
+    return true;
+}
+
+static void *scratch_for(cj_ctx *c, const cj_window_shape *v, cj_dtype t)
+{
+    const size_t bytes = c->k->window_workspace(v, t, c->threads);
+    return cj__scratch(c, bytes ? bytes : 1);
 }
 
 static bool infer_max(cj_call *call)
@@ -49,8 +64,33 @@ static bool run_max(cj_call *call)
     const cj_tensor *x = call->in[0];
     cj_tensor *y = call->out[0];
     cj_window_shape v = describe(call->attrs, x);
+    void *scratch = scratch_for(call->ctx, &v, (cj_dtype)x->dtype);
+    if (!scratch) return false;
     if (y->numel)
-        call->ctx->k->window_max(call->ctx->pool, &v, (cj_dtype)x->dtype, x->data, y->data, (int64_t *)(void *)call->out[1]->data);
+        call->ctx->k->window_max(call->ctx->pool, &v, (cj_dtype)x->dtype, x->data, y->data, (int64_t *)(void *)call->out[1]->data, scratch);
+    return true;
+}
+static bool infer_put(cj_call *call)
+{
+    const cj_tensor *g = call->in[0], *index = call->in[1];
+    const window_attrs *a = call->attrs;
+    if (index->dtype != CJ_I64 || index->ndim != g->ndim || memcmp(index->shape, g->shape, g->ndim * sizeof g->shape[0]) != 0)
+        return cj__error(call->ctx, CJ_ESHAPE, "%s: values %s and places %s differ", call->op->name, cj__tensor_text(g),
+                         cj__tensor_text(index));
+    if (cj__contiguous(g) != cj__contiguous(index) || (!cj__contiguous(index) && !cj__channels_last(index)))
+        return cj__error(call->ctx, CJ_ESTATE, "%s: operand layout", call->op->name);
+    return sized(call, 0, (cj_dtype)g->dtype, a->in);
+}
+static bool run_put(cj_call *call)
+{
+    const cj_tensor *g = call->in[0];
+    cj_tensor *x = call->out[0];
+    cj_window_shape v = describe(call->attrs, g);
+    void *scratch = scratch_for(call->ctx, &v, (cj_dtype)g->dtype);
+    if (!scratch) return false;
+    if (x->numel)
+        call->ctx->k->window_put(call->ctx->pool, &v, (cj_dtype)g->dtype, g->data, (const int64_t *)(const void *)call->in[1]->data,
+                                 x->data, scratch);
     return true;
 }
 static bool infer_sum(cj_call *call) { return sized(call, 0, (cj_dtype)call->in[0]->dtype, ((const window_attrs *)call->attrs)->out); }
@@ -58,7 +98,9 @@ static bool run_sum(cj_call *call)
 {
     const cj_tensor *x = call->in[0];
     cj_window_shape v = describe(call->attrs, x);
-    if (call->out[0]->numel) call->ctx->k->window_sum(call->ctx->pool, &v, (cj_dtype)x->dtype, x->data, call->out[0]->data);
+    void *scratch = scratch_for(call->ctx, &v, (cj_dtype)x->dtype);
+    if (!scratch) return false;
+    if (call->out[0]->numel) call->ctx->k->window_sum(call->ctx->pool, &v, (cj_dtype)x->dtype, x->data, call->out[0]->data, scratch);
     return true;
 }
 static bool infer_spread(cj_call *call) { return sized(call, 0, (cj_dtype)call->in[0]->dtype, ((const window_attrs *)call->attrs)->in); }
@@ -66,12 +108,15 @@ static bool run_spread(cj_call *call)
 {
     const cj_tensor *g = call->in[0];
     cj_window_shape v = describe(call->attrs, g);
-    if (call->out[0]->numel) call->ctx->k->window_spread(call->ctx->pool, &v, (cj_dtype)g->dtype, g->data, call->out[0]->data);
+    void *scratch = scratch_for(call->ctx, &v, (cj_dtype)g->dtype);
+    if (!scratch) return false;
+    if (call->out[0]->numel) call->ctx->k->window_spread(call->ctx->pool, &v, (cj_dtype)g->dtype, g->data, call->out[0]->data, scratch);
     return true;
 }
 
-enum { MAX, SUM, SPREAD };
+enum { MAX, PUT, SUM, SPREAD };
 static cj_tensor *apply(int row, cj_tensor *x, const void *attrs);
+static cj_tensor *put(cj_tensor *g, cj_tensor *index, const window_attrs *a);
 
 /* [planes, positions] of a tensor whose last nd axes are spatial. */
 static cj_tensor *planes_of(cj_tensor *t, int64_t nd)
@@ -94,12 +139,25 @@ static cj_tensor *put_at(cj_tensor *g, cj_tensor *index, int64_t nd, const int64
 static void d_max(cj_vjp_args *v)
 {
     const window_attrs *a = v->attrs;
-    if (v->g[0]) v->gin[0] = put_at(v->g[0], v->out[1], a->nd, a->in);
+    if (v->g[0]) v->gin[0] = put(v->g[0], v->out[1], a);
+}
+static cj_tensor *take(cj_tensor *x, cj_tensor *index, int64_t nd) /* the elements of planes at these places */
+{
+    return cj_reshape(cj_gather(planes_of(x, nd), 1, planes_of(index, nd)), cj__shape(index));
+}
+static void d_put(cj_vjp_args *v)
+{
+    const window_attrs *a = v->attrs;
+    if (v->need[0]) v->gin[0] = take(v->g[0], v->in[1], a->nd);
+}
+static void j_put(cj_jvp_args *j)
+{
+    if (j->tan[0]) j->tout[0] = put(j->tan[0], j->in[1], j->attrs);
 }
 static void j_max(cj_jvp_args *j)
 {
     const window_attrs *a = j->attrs;
-    j->tout[0] = cj_reshape(cj_gather(planes_of(j->tan[0], a->nd), 1, planes_of(j->out[1], a->nd)), cj__shape(j->out[0]));
+    j->tout[0] = take(j->tan[0], j->out[1], a->nd);
     j->tout[1] = NULL;
 }
 static void d_sum(cj_vjp_args *v) { v->gin[0] = apply(SPREAD, v->g[0], v->attrs); }
@@ -123,15 +181,41 @@ const cj_op cj__ops_pool[] = {
               .vjp = d_max,
               .jvp_rule = CJ_JVP_OWN,
               .jvp = j_max },
+    [PUT] = { .name = "window_put",
+              .family = "pooling",
+              .kind = CJ_PRIMITIVE,
+              .nin = 2,
+              .nout = 1,
+              .attr_size = sizeof(window_attrs),
+              .save_in = 2,
+              .infer = infer_put,
+              .run = run_put,
+              .vjp = d_put,
+              .jvp_rule = CJ_JVP_OWN,
+              .jvp = j_put },
     [SUM] = LINEAR("window_sum", sum),
     [SPREAD] = LINEAR("window_spread", spread),
 };
 CJ_OP_TABLE(pool);
 
+static cj_tensor *laid_out(cj_tensor *x, const window_attrs *a)
+{
+    return x && !x->ctx->error && cj__usable(x->ctx, "contiguous", 0, x) && fits(x, a) ? x : cj_contiguous(x);
+}
+
 static cj_tensor *apply(int row, cj_tensor *x, const void *attrs)
 {
-    cj_tensor *dense = cj_contiguous(x);
+    cj_tensor *dense = laid_out(x, attrs);
     return cj__apply(&cj__ops_pool[row], attrs, &dense, 1);
+}
+
+/* Values g at the places that max_pool found. */
+static cj_tensor *put(cj_tensor *g, cj_tensor *index, const window_attrs *a)
+{
+    if (g->ctx->error) return g->ctx->poison;
+    g = laid_out(g, a);
+    if (cj__contiguous(g) != cj__contiguous(index)) g = cj_contiguous(g), index = cj_contiguous(index);
+    return cj__apply(&cj__ops_pool[PUT], a, (cj_tensor *[]){ g, index }, 2);
 }
 
 /* ---- options ------------------------------------------------------------------------------------------------------------------------------------- */
@@ -172,6 +256,14 @@ static bool ready(const char *op, cj_tensor *x, const cj_pool_opts *opts, window
     return attrs_of(c, op, x, opts ? opts : &(cj_pool_opts){ 0 }, a);
 }
 
+cj_tensor *cj__window_put(cj_tensor *g, cj_tensor *index, cj_shape size, const cj_pool_opts *opts)
+{
+    cj_tensor like = *g; /* a tensor of the result's size, for its shape */
+    memcpy(like.shape + g->ndim - size.ndim, size.dim, (size_t)size.ndim * sizeof(int64_t));
+    window_attrs a;
+    return attrs_of(g->ctx, "window_put", &like, opts, &a) ? put(g, index, &a) : g->ctx->poison;
+}
+
 cj_tensor *cj__window_spread(cj_tensor *g, cj_shape size, const cj_pool_opts *opts)
 {
     cj_tensor like = *g; /* a tensor of the result's size, for its shape */
@@ -188,7 +280,7 @@ cj_pooled cj_max_pool(cj_tensor *x, const cj_pool_opts *opts)
     window_attrs a;
     cj_tensor *out[2] = { x->ctx->poison, x->ctx->poison };
     if (ready("max_pool", x, opts, &a)) {
-        cj_tensor *dense = cj_contiguous(x);
+        cj_tensor *dense = laid_out(x, &a);
         cj__apply_n(x->ctx, &cj__ops_pool[MAX], &a, &dense, 1, out);
     }
     return (cj_pooled){ out[0], out[1] };

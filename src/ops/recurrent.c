@@ -218,22 +218,21 @@ static void derivative(cj_vjp_args *v);
         .name = cell_name, .family = "recurrent", .kind = CJ_COMPOSITE, .nin = -1, .nout = 4, .attr_size = sizeof(recurrent_attrs),        \
         .save_in = 63, .save_out = 1 | 8, .infer = infer, .run = run, .vjp = derivative, .define = define, .flops = flops                  \
     }
+#define BACKWARD_ROW(row_name)                                                                                                             \
+    {                                                                                                                                      \
+        .name = row_name, .family = "recurrent", .kind = CJ_INTERNAL, .flags = CJ_OP_NOGRAD, .nin = -1, .nout = 4,                         \
+        .attr_size = sizeof(recurrent_attrs), .infer = infer_backward, .run = run_backward, .flops = flops                                 \
+    }
 enum { BACKWARD = CJ_CELLS };
 const cj_op cj__ops_recurrent[] = {
     [CJ_CELL_RNN] = ROW("rnn"),
     [CJ_CELL_LSTM] = ROW("lstm"),
     [CJ_CELL_GRU] = ROW("gru"),
     [CJ_CELL_LIGHT_GRU] = ROW("light_gru"),
-    [BACKWARD] = { .name = "recurrent_backward",
-                   .family = "recurrent",
-                   .kind = CJ_INTERNAL,
-                   .flags = CJ_OP_NOGRAD,
-                   .nin = -1,
-                   .nout = 4,
-                   .attr_size = sizeof(recurrent_attrs),
-                   .infer = infer_backward,
-                   .run = run_backward,
-                   .flops = flops },
+    [BACKWARD + CJ_CELL_RNN] = BACKWARD_ROW("rnn_backward"),
+    [BACKWARD + CJ_CELL_LSTM] = BACKWARD_ROW("lstm_backward"),
+    [BACKWARD + CJ_CELL_GRU] = BACKWARD_ROW("gru_backward"),
+    [BACKWARD + CJ_CELL_LIGHT_GRU] = BACKWARD_ROW("light_gru_backward"),
 };
 CJ_OP_TABLE(recurrent);
 
@@ -275,7 +274,7 @@ static void derivative(cj_vjp_args *v)
     for (int j = 0; j < 3; j++)
         if (v->g[j] && (j < 2 || at.cell == CJ_CELL_LSTM)) at.given |= 1 << j, in[n++] = cj_contiguous(v->g[j]);
     if (!at.given) return;
-    cj__apply_n(v->ctx, &cj__ops_recurrent[BACKWARD], &at, in, n, out);
+    cj__apply_n(v->ctx, &cj__ops_recurrent[BACKWARD + at.cell], &at, in, n, out);
     int i = 2;
     v->gin[0] = out[0];
     if (v->need[1] && at.cell != CJ_CELL_GRU) v->gin[1] = weight_gradient(out[0], y, &o, at.reverse);

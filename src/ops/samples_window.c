@@ -39,6 +39,13 @@ CALL(pool_avg)
     (void)c;
     return cj_avg_pool(in[0], &o);
 }
+/* in[1]: an image that says where the maxima are. */
+CALL(put)
+{
+    cj_pool_opts o = pool_opts(s);
+    (void)c;
+    return cj__window_put(in[0], cj_max_pool(in[1], &o).index, s->shape, &o);
+}
 CALL(spread)
 {
     cj_pool_opts o = pool_opts(s);
@@ -92,6 +99,7 @@ void cj__samples_window(cj_sample_list *l, const char *name)
         const unsigned flags = CJ_SAMPLE_EXACT | CJ_SAMPLE_FLOAT | (i == 4 ? CJ_SAMPLE_LARGE : 0);
         cj_sample *s = NULL;
         if (IS("max_pool")) s = input(add(l, pools[i].label, pool_max, flags), pools[i].x, CJ_DOMAIN_DISTINCT);
+        if (IS("window_put")) s = input(input(add(l, pools[i].label, put, flags), pools[i].y, real), pools[i].x, CJ_DOMAIN_DISTINCT);
         if (IS("window_sum")) s = input(add(l, pools[i].label, pool_avg, flags), pools[i].x, real);
         if (IS("window_spread")) s = input(add(l, pools[i].label, spread, flags), pools[i].y, real);
         if (!s) continue;

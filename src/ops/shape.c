@@ -369,6 +369,22 @@ cj_tensor *cj_contiguous(cj_tensor *x)
     return cj__contiguous(x) ? x : cj_clone(x);
 }
 
+cj_tensor *cj__image(cj_tensor *x) { return x && good(x, "contiguous") && cj__is_image(x) ? x : cj_contiguous(x); }
+
+cj_tensor *cj_channels_last(cj_tensor *x)
+{
+    if (!x) return NULL;
+    if (!good(x, "channels_last")) return x->ctx->poison;
+    if (x->ndim < 3 || x->ndim > 5)
+        return cj_fail(x->ctx, CJ_ESHAPE, "channels_last: the input %s; [N, C, ..] with 1 to 3 spatial axes expected", cj__tensor_text(x));
+    cj_axes last = { .n = x->ndim }, back = { .n = x->ndim }; /* N, .., C and its inverse */
+    for (int d = 1; d < x->ndim; d++) {
+        last.axis[d] = d + 1 < x->ndim ? d + 1 : 1;
+        back.axis[d] = d > 1 ? d - 1 : x->ndim - 1;
+    }
+    return cj_permute(cj_contiguous(cj_permute(x, last)), back);
+}
+
 cj_tensor *cj_cast(cj_tensor *x, cj_dtype dtype)
 {
     if (!x) return NULL;

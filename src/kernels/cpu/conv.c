@@ -1,319 +1,264 @@
-/* Convolution as products: blocks of output pixels are unfolded into a matrix of windows, one column per pixel, and multiplied.
+/* Convolution and its derivative with respect to x as implicit products, f32, bf16 and f16; the entry of all passes.
  *
- *   forward   y[:, P]  = W · X(P)            W [o, K], X(P) [K, P]: row (c, k) holds x[c, p·stride - pad + k·dilation] for the pixels p of the block
- *   data      X(P) = Wᵀ · dy[:, P], then every row is added to where it came from
- *   weight    dW      += dy[:, P] · X(P)ᵀ    over all blocks of all images
- *
- * K = c · kernel.  The matrix of a block stays in the second-level cache.  Tasks write disjoint results (blocks of y, images of dx, channels of dW) and each runs its
- * products on one thread, so the number of threads does not show.  bf16 and f16 are converted on the way into the matrix and out of the result.
+ * The product of a band of result points (rows) with the weights (columns) is never unfolded: a table says for every tap and point where its channels lie, and the tiles
+ * (conv_tile.h) read them there.  Weights are packed once per call into panels of up to CONV_WIDTH vectors of result channels.  No sum is split between tasks, and the
+ * blocks of taps follow from the shape: the bits do not depend on the threads.
  */
 #include "kernels/cpu/conv.h"
 
 #include <string.h>
 
-#include "kernels/cpu/convert.h"
-#include "kernels/cpu/cpu.h"
-#include "kernels/cpu/isa.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/conv_image.h"
+#include "kernels/cpu/conv_passes.h"
+#include "kernels/cpu/conv_tile.h"
 
-cj_gemm_fn CJ_K(cj__gemm_f32), CJ_K(cj__gemm_f64);
-cj_gemm_workspace_fn CJ_K(cj__gemm_workspace_f32), CJ_K(cj__gemm_workspace_f64);
+enum {
+    BAND_BYTES = 512 << 10,  /* of source and results of one band: they stay in the second-level cache */
+    BAND_POINTS = 480,       /* at most */
+    TABLE_BYTES = 128 << 10, /* of a band's table, unless one tile needs more */
+    PANEL_BYTES = 144 << 10, /* of a panel of weights that is worked on at a time: a block of taps */
+    TASKS = 16,              /* wanted at least; a band is cut by result channels below */
+    AHEAD = 18,              /* points whose source is fetched ahead */
+};
 
-#define MATRIX_BYTES (384 << 10) /* of the windows of one block */
-#define WEIGHT_COLUMNS 128       /* of dW that one task computes */
+/* A pass, seen as: every result point gathers `channels` channels through taps and makes `lanes` channels of it. */
+typedef struct gather_plan {
+    bool data;
+    int64_t channels, lanes; /* of a group */
+    int64_t band;            /* points */
+    int64_t phases;
+    conv_image source, result;
+    int64_t source_floats, out_floats, turned_floats, table; /* of a worker */
+    size_t worker_bytes, panel_bytes, weight_bytes, zero_bytes;
+} gather_plan;
 
-static int64_t volume(const int64_t *d) { return d[0] * d[1] * d[2]; }
-static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-static cj_dtype work_type(cj_dtype t) { return t == CJ_F64 ? CJ_F64 : CJ_F32; }
+static bool plain_image(const conv_image *m) { return m->last && m->t == CJ_F32; }
 
-/* A task's own memory, and what is shared. */
-typedef struct conv_plan {
-    cj_dtype t, w; /* stored, computed */
-    int64_t size;  /* bytes of an element of w */
-    int64_t rows;  /* of the matrix: c·kernel, or the columns of dW of one task */
-    int64_t pixels, block, blocks;
-    int64_t channels; /* of x in one task: all, or of weight some */
-    bool direct;      /* 1x1, stride 1, no padding: x is the matrix */
-    size_t matrix, image, result, part,
-        gemm;             /* bytes of a thread: windows; of halves dx, a block of y or dy, and dW in f32; the GEMM's own */
-    size_t total, shared; /* of a thread; weights in f32 */
-} conv_plan;
-
-/* The product of a block of n pixels (weight: of `channels` channels), all but the places of its operands. */
-static cj_gemm product(const cj_conv_shape *v, const conv_plan *p, cj_conv_pass pass, int64_t n, int64_t channels)
+/* How many points along x are taken together: as many as make the least work of it.  A vector costs more in a narrow tile, which waits for the loads of its rows
+ * (gemm_tile.h); points that are written where they lie must be neighbours there. */
+static int64_t join_of(const conv_phase *f, const gather_plan *p, int64_t groups)
 {
-    const bool half = p->t != p->w;
-    const int64_t inside = volume(v->in), window = volume(v->kernel), columns = v->c * window, part = channels * window;
-    switch (pass) {
-    case CJ_CONV_FORWARD: /* [o, K] · [K, n] */
-        return (cj_gemm){ .m = v->o,
-                          .n = n,
-                          .k = columns,
-                          .batch = 1,
-                          .a_row = columns,
-                          .a_col = 1,
-                          .b_row = p->direct ? inside : n,
-                          .b_col = 1,
-                          .c_row = half ? n : p->pixels };
-    case CJ_CONV_DATA: /* [K, o] · [o, n] */
-        return (cj_gemm){
-            .m = columns, .n = n, .k = v->o, .batch = 1, .a_row = 1, .a_col = columns, .b_row = half ? n : p->pixels, .b_col = 1, .c_row = n
-        };
-    default: /* [o, n] · [n, part of K] */
-        return (cj_gemm){ .m = v->o,
-                          .n = part,
-                          .k = n,
-                          .batch = 1,
-                          .a_row = half ? n : p->pixels,
-                          .a_col = 1,
-                          .b_row = 1,
-                          .b_col = p->direct ? inside : n,
-                          .c_row = half ? part : columns };
+    static const int cost_of_vector[CONV_WIDTH + 1] = { 0, 200, 118, 103 };
+    const conv_axis *x = &f->axis[2];
+    const bool neighbours = !plain_image(&p->result) || (x->step == 1 && groups == 1);
+    int64_t best = 1;
+    double least = 0;
+    for (int64_t m = 1; m * p->lanes <= CONV_WIDTH * VL && m <= x->points; m++) {
+        if (m > 1 && (x->points % m || x->off_step != 1 || !neighbours || !f->taps)) continue;
+        const int64_t vectors = (m * p->lanes + VL - 1) / VL;
+        const double cost = (double)((x->taps + (m - 1) * x->mul) * vectors * (vectors > 3 ? 103 : cost_of_vector[vectors])) / (double)m;
+        if (m == 1 || cost < least) best = m, least = cost;
     }
+    return best;
 }
 
-static conv_plan plan_of(const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t)
+static gather_plan gather_plan_of(const cj_conv_shape *v, bool data, cj_dtype t)
 {
-    conv_plan p = { .t = t, .w = work_type(t) };
-    const bool half = p.t != p.w;
-    const int64_t window = volume(v->kernel);
-    p.size = p.w == CJ_F64 ? 8 : 4;
-    p.pixels = volume(v->out);
-    p.channels = v->c;
-    if (pass == CJ_CONV_WEIGHT && WEIGHT_COLUMNS / window < v->c) p.channels = WEIGHT_COLUMNS / window > 1 ? WEIGHT_COLUMNS / window : 1;
-    p.rows = p.channels * window;
-    p.direct = window == 1 && !half && pass != CJ_CONV_DATA;
-    for (int d = 0; d < 3; d++) p.direct &= v->stride[d] == 1 && v->pad[d] == 0 && v->in[d] == v->out[d];
-    p.block = round_up(MATRIX_BYTES / p.size / (p.rows ? p.rows : 1), 32);
-    if (p.block > p.pixels) p.block = p.pixels;
-    if (p.block < 1) p.block = 1;
-    p.blocks = (p.pixels + p.block - 1) / p.block;
-    p.matrix = p.direct ? 0 : (size_t)round_up(p.rows * p.block * p.size, 64);
-    p.image = pass == CJ_CONV_DATA && half ? (size_t)round_up(v->c * volume(v->in) * p.size, 64) : 0;
-    p.result = half ? (size_t)round_up(v->o * p.block * p.size, 64) : 0;
-    p.part = half && pass == CJ_CONV_WEIGHT ? (size_t)round_up(v->o * p.rows * p.size, 64) : 0;
-    for (int last = 0; last < 4; last++) { /* whole and last blocks and runs of channels may be multiplied in different ways */
-        const int64_t n = last & 1 ? p.pixels - (p.blocks - 1) * p.block : p.block;
-        const int64_t rest = v->c % p.channels, channels = last & 2 && rest ? rest : p.channels;
-        const cj_gemm g = product(v, &p, pass, n, channels);
-        const size_t bytes = p.w == CJ_F64 ? CJ_K(cj__gemm_workspace_f64)(&g, 1) : CJ_K(cj__gemm_workspace_f32)(&g, 1);
-        if (bytes > p.gemm) p.gemm = bytes;
+    const conv_image x = { t, v->x_last, v->groups * v->c, conv_volume(v->in) },
+                     y = { t, v->y_last, v->groups * v->o, conv_volume(v->out) };
+    gather_plan p = { .data = data, .phases = data ? conv_volume(v->stride) : 1 };
+    p.channels = data ? v->o : v->c, p.lanes = data ? v->c : v->o;
+    p.source = data ? y : x, p.result = data ? x : y;
+    p.band = conv_min(BAND_POINTS, BAND_BYTES / 4 / (p.channels + p.lanes));
+    int64_t taps = 1, run = 1, panels = 0, out = 0;
+    for (int64_t i = 0; i < p.phases; i++) taps = conv_max(taps, conv_phase_of(v, data, i).taps);
+    p.band = conv_min(p.band, TABLE_BYTES / 8 / taps);
+    p.band = conv_max(p.band / 60 * 60, 60); /* whole tiles of every height but 9 */
+    for (int64_t i = 0; i < p.phases; i++) {
+        const conv_phase each = conv_phase_of(v, data, i);
+        const int64_t join = join_of(&each, &p, v->groups);
+        const conv_phase f = conv_joined(each, join);
+        const conv_copy c = conv_copy_of(&f, plain_image(&p.source), p.channels, p.band, true);
+        p.source_floats = conv_max(p.source_floats, conv_copy_floats(&c, &f, p.channels));
+        p.table = conv_max(p.table, c.taps * p.band);
+        run = conv_max(run, c.run);
+        out = conv_max(out, p.band * join * p.lanes);
+        panels = conv_max(panels, f.taps * p.channels * conv_up(join * p.lanes, VL));
     }
-    p.gemm = (size_t)round_up((int64_t)p.gemm, 64);
-    p.total = p.matrix + p.image + p.result + p.part + p.gemm;
-    p.shared = half && pass != CJ_CONV_WEIGHT ? (size_t)round_up(v->groups * v->o * v->c * window * p.size, 64) : 0;
+    if (!plain_image(&p.result)) p.out_floats = conv_up(out, 16);
+    if (p.out_floats && t != CJ_F32 && !p.result.last) p.turned_floats = p.out_floats;
+    p.worker_bytes = (size_t)conv_up((p.source_floats + p.out_floats + p.turned_floats) * 4 + (p.table + p.band) * 8, 64);
+    p.panel_bytes = (size_t)conv_up(v->groups * panels * 4, 64);
+    p.weight_bytes = t == CJ_F32 ? 0 : (size_t)conv_up(v->groups * v->o * v->c * conv_volume(v->kernel) * 4, 64);
+    p.zero_bytes = (size_t)conv_up(run * 4, 64);
     return p;
 }
 
+typedef struct gather_job {
+    const cj_conv_shape *v;
+    const gather_plan *p;
+    const void *a;
+    void *y;
+    const float *weights;
+    float *panels;
+    const float *zeros;
+    char *workers;
+    conv_phase each, f; /* of points; of `join` of them together */
+    conv_copy c;
+    int64_t join, lanes, padded;  /* lanes of a joined point, rounded up to vectors */
+    int64_t bands, cuts, vectors; /* bands of an image; pieces of the result channels, of so many vectors */
+} gather_job;
+
+/* ---- packing of the weights ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Panel [taps, channels, V·VL] of group g.  Items: blocks of VL channels of a vector of lanes of a group. */
+static void pack_weights(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const gather_job *j = arg;
+    const gather_plan *p = j->p;
+    const conv_axis *x = &j->each.axis[2];
+    const int64_t window = conv_volume(j->v->kernel), blocks = (p->channels + VL - 1) / VL, vectors = j->padded / VL;
+    const int64_t by_channel = p->data ? p->lanes * window : window, by_lane = p->data ? window : p->channels * window;
+    (void)worker;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t c0 = item % blocks * VL, c1 = conv_min(c0 + VL, p->channels), u = item / blocks % vectors,
+                      g = item / blocks / vectors;
+        int64_t first = 0; /* vector u lies in the panel that begins with vector `first` */
+        int V = conv_panel(vectors);
+        while (first + V <= u) first += V, V = conv_panel(vectors - first);
+        const float *w = j->weights + g * p->channels * p->lanes * window;
+        float *to = j->panels + (g * j->padded + first * VL) * j->f.taps * p->channels + (u - first) * VL;
+        int64_t start[VL], point[VL]; /* where a lane's weights begin, and which of the joined points it belongs to */
+        for (int l = 0; l < VL; l++) {
+            const int64_t lane = u * VL + l;
+            start[l] = lane % p->lanes * by_lane, point[l] = lane < j->lanes ? lane / p->lanes : INT32_MAX;
+        }
+        for (int64_t tap = 0; tap < j->f.taps; tap++) {
+            const int64_t jx = tap % j->f.axis[2].taps, k = conv_tap(j->v, &j->each, tap / j->f.axis[2].taps * x->taps);
+            int64_t from[VL]; /* of channel 0; -1: zero */
+            for (int l = 0; l < VL; l++) {
+                const int64_t own = jx - point[l] * x->mul;
+                from[l] = own >= 0 && own < x->taps ? start[l] + k + own * x->k_step : -1;
+            }
+            for (int64_t c = c0; c < c1; c++) {
+                float *row = to + (tap * p->channels + c) * V * VL;
+                for (int l = 0; l < VL; l++) row[l] = from[l] < 0 ? 0 : w[from[l] + c * by_channel];
+            }
+        }
+    }
+}
+
+/* ---- bands ------------------------------------------------------------------------------------------------------------------------------------------- */
+
+/* All rows of one panel.  ahead: the newest tap of every point, to be fetched before its tile comes, or NULL. */
+static void band_panel(conv_tile *t, int V, int64_t points, const float *const *rows, float *const *out, const float *const *ahead)
+{
+    const int64_t count = (points + conv_tile_rows(V) - 1) / conv_tile_rows(V), R = points / count;
+    int64_t taller = points - R * count;
+    for (int64_t at = 0; at < points;) {
+        const int64_t height = taller-- > 0 ? R + 1 : R;
+        for (int64_t i = at + AHEAD; ahead && i < conv_min(at + AHEAD + height, points); i++)
+            for (int64_t k = 0; k < t->run; k += 16) __builtin_prefetch(ahead[i] + k, 0, 3);
+        t->rows = rows + at, t->c = out + at;
+        gather_tiles[V - 1][height - 1](t);
+        at += height;
+    }
+}
+
+static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const gather_job *j = arg;
+    const gather_plan *p = j->p;
+    const conv_phase *f = &j->f;
+    const int64_t *size = p->data ? j->v->in : j->v->out;
+    const bool direct = plain_image(&p->result);
+    float *copy = (float *)(void *)(j->workers + (size_t)worker * p->worker_bytes), *sums = copy + p->source_floats,
+          *turned = sums + p->out_floats;
+    float **out = (float **)(void *)(turned + p->turned_floats);
+    const float **rows = (const float **)(void *)(out + p->band);
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t cut = task % j->cuts, band = task / j->cuts % j->bands, image = task / j->cuts / j->bands; /* of n·groups */
+        const int64_t n = image / j->v->groups, g = image % j->v->groups;
+        const int64_t p0 = band * p->band, p1 = conv_min(p0 + p->band, f->points), points = p1 - p0;
+        const int64_t lane0 = cut * j->vectors * VL, lane1 = conv_min(lane0 + j->vectors * VL, j->lanes);
+        const conv_source s = conv_source_of(f, &j->c, &p->source, j->a, n, g * p->channels, p->channels, p0, p1, copy);
+        conv_rows(f, &j->c, &s, p0, p1, j->zeros, rows, p->band);
+        if (direct)
+            conv_places(&j->each, size, (float *)(uintptr_t)conv_at(&p->result, j->y, n, g * p->lanes, 0), p->result.channels, p0 * j->join,
+                        p1 * j->join, j->join, out);
+        else
+            for (int64_t i = 0; i < points; i++) out[i] = sums + i * j->lanes;
+        const int64_t depth = f->taps * p->channels, blocks = conv_max(1, conv_min(j->c.taps, depth * CONV_WIDTH * VL * 4 / PANEL_BYTES));
+        for (int64_t lane = lane0; lane < lane1;) {
+            const int V = conv_panel((j->padded - lane) / VL);
+            for (int64_t b = 0; b < blocks; b++) {
+                const int64_t tap0 = j->c.taps * b / blocks, tap1 = j->c.taps * (b + 1) / blocks;
+                conv_tile t = { .taps = tap1 - tap0,
+                                .run = j->c.run,
+                                .rows_step = p->band,
+                                .b = j->panels + (g * j->padded + lane) * depth + tap0 * j->c.run * V * VL,
+                                .column = lane,
+                                .last = (int)conv_min(VL, j->lanes - lane - (V - 1) * VL),
+                                .add = b > 0 };
+                band_panel(&t, V, points, rows + tap0 * p->band, out,
+                           lane == lane0 && b == blocks - 1 && !j->c.copied ? rows + (j->c.taps - 1) * p->band : NULL);
+            }
+            lane += V * VL;
+        }
+        if (!direct && j->join > 1) /* then there is one cut: all channels of the points */
+            conv_store(&j->each, size, &p->result, j->y, n, g * p->lanes, p->lanes, p0 * j->join, p1 * j->join, sums, p->lanes, turned);
+        else if (!direct)
+            conv_store(f, size, &p->result, j->y, n, g * p->lanes + lane0, lane1 - lane0, p0, p1, sums + lane0, p->lanes, turned);
+    }
+}
+
+static void gather(cj_pool *pool, const cj_conv_shape *v, bool data, cj_dtype t, const void *a, const void *w, void *y, char *work)
+{
+    const gather_plan p = gather_plan_of(v, data, t);
+    gather_job j = { .v = v, .p = &p, .a = a, .y = y, .weights = w };
+    if (p.weight_bytes) {
+        CJ_K(cj__convert)(t, w, CJ_F32, work, v->groups * v->o * v->c * conv_volume(v->kernel));
+        j.weights = (const float *)(const void *)work, work += p.weight_bytes;
+    }
+    j.panels = (float *)(void *)work, work += p.panel_bytes;
+    memset(work, 0, p.zero_bytes);
+    j.zeros = (const float *)(const void *)work, work += p.zero_bytes;
+    j.workers = work;
+    for (int64_t i = 0; i < p.phases; i++) {
+        j.each = conv_phase_of(v, data, i);
+        if (!j.each.points) continue;
+        j.join = join_of(&j.each, &p, v->groups);
+        j.f = conv_joined(j.each, j.join);
+        j.lanes = j.join * p.lanes, j.padded = conv_up(j.lanes, VL);
+        const int64_t vectors = j.padded / VL;
+        j.c = conv_copy_of(&j.f, plain_image(&p.source), p.channels, p.band, true);
+        cj__parallel_for(pool, v->groups * vectors * ((p.channels + VL - 1) / VL), conv_max(1, 4096 / (VL * VL * conv_max(1, j.f.taps))),
+                         pack_weights, &j);
+        j.bands = (j.f.points + p.band - 1) / p.band;
+        j.vectors = vectors, j.cuts = 1;
+        if (v->n * v->groups * j.bands < TASKS && vectors > CONV_WIDTH && vectors % CONV_WIDTH == 0) {
+            j.vectors = CONV_WIDTH, j.cuts = vectors / CONV_WIDTH;
+        }
+        const double work_of_task = (double)conv_min(p.band, j.f.points) * (double)(j.c.taps * j.c.run) * (double)(j.vectors * VL);
+        cj__parallel_for(pool, v->n * v->groups * j.bands * j.cuts, work_of_task < 1e5 ? (int64_t)(1e5 / (work_of_task + 1)) + 1 : 1,
+                         gather_tasks, &j);
+    }
+}
+
+static size_t gather_workspace(const cj_conv_shape *v, bool data, cj_dtype t, int threads)
+{
+    const gather_plan p = gather_plan_of(v, data, t);
+    return p.weight_bytes + p.panel_bytes + p.zero_bytes + (size_t)threads * p.worker_bytes;
+}
+
+/* ---- the entry ------------------------------------------------------------------------------------------------------------------------------------------ */
+
+static bool depthwise(const cj_conv_shape *v) { return v->c == 1 && v->o == 1 && v->groups > 1; }
+
 size_t CJ_K(cj__conv_workspace)(const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, int threads)
 {
-    const conv_plan p = plan_of(v, pass, t);
-    return p.shared + (size_t)threads * p.total;
-}
-
-typedef struct conv_job {
-    const cj_conv_shape *v;
-    conv_plan p;
-    const char *a, *b;
-    char *y;
-    const char *weights; /* of type p.w */
-    char *work;
-} conv_job;
-
-typedef struct task_memory {
-    char *matrix, *image, *result, *part;
-    void *gemm;
-} task_memory;
-
-static task_memory memory_of(const conv_job *j, int worker)
-{
-    char *at = j->work + (size_t)worker * j->p.total;
-    task_memory m = { .matrix = at };
-    m.image = m.matrix + j->p.matrix;
-    m.result = m.image + j->p.image;
-    m.part = m.result + j->p.result;
-    m.gemm = m.part + j->p.part;
-    return m;
-}
-
-static void multiply(const conv_job *j, const cj_gemm *g, void *workspace)
-{
-    if (j->p.w == CJ_F64) CJ_K(cj__gemm_f64)(NULL, g, workspace);
-    else CJ_K(cj__gemm_f32)(NULL, g, workspace);
-}
-
-/* n elements from x (every stride-th) to the matrix. */
-CJ_INLINE void load_run(const conv_plan *p, const char *x, int64_t stride, char *to, int64_t n)
-{
-    const int64_t elem = cj__elem_size(p->t);
-    if (p->t != p->w) CJ_K(cj__convert_strided)(p->t, x, stride, p->w, to, n);
-    else if (stride == 1) memcpy(to, x, (size_t)(n * elem));
-    else CJ_K(cj__move_strided)((int)elem, x, stride, to, 1, n);
-}
-
-CJ_INLINE void add_run(const conv_plan *p, const char *from, char *x, int64_t stride, int64_t n)
-{
-    if (p->w == CJ_F64) {
-        double *to = (double *)x;
-        for (int64_t i = 0; i < n; i++) to[i * stride] += ((const double *)from)[i];
-    } else if (stride == 1) {
-        float *to = (float *)x;
-        for (int64_t i = 0; i < n; i++) to[i] += ((const float *)from)[i];
-    } else {
-        float *to = (float *)x;
-        for (int64_t i = 0; i < n; i++) to[i * stride] += ((const float *)from)[i];
-    }
-}
-
-/* Row (·, k) of the matrix for pixels [first, last): from plane x (add false), or added to it (elements of `elem` bytes). */
-CJ_INLINE void window_row(const conv_job *j, int64_t k, int64_t first, int64_t last, char *x, int64_t elem, char *row, bool add)
-{
-    const cj_conv_shape *v = j->v;
-    const conv_plan *p = &j->p;
-    const int64_t kx = k % v->kernel[2], ky = k / v->kernel[2] % v->kernel[1], kz = k / v->kernel[2] / v->kernel[1];
-    const int64_t width = v->out[2], sx = v->stride[2], shift = kx * v->dilation[2] - v->pad[2]; /* ix = ox·sx + shift */
-    /* pixels ox whose ix lies in [0, in) */
-    int64_t low = shift >= 0 ? 0 : (-shift + sx - 1) / sx, high = shift >= v->in[2] ? 0 : (v->in[2] - 1 - shift) / sx + 1;
-    if (low > width) low = width;
-    if (high > width) high = width;
-    if (high < low) high = low;
-    for (int64_t at = first; at < last;) {
-        const int64_t line = at / width, begin = at - line * width, end = begin + (last - at) < width ? begin + (last - at) : width;
-        const int64_t iy = line % v->out[1] * v->stride[1] + ky * v->dilation[1] - v->pad[1];
-        const int64_t iz = line / v->out[1] * v->stride[0] + kz * v->dilation[0] - v->pad[0];
-        char *to = row + (at - first) * p->size;
-        const bool inside = iy >= 0 && iy < v->in[1] && iz >= 0 && iz < v->in[0];
-        int64_t l = inside ? low : end, h = inside ? high : end;
-        l = l < begin ? begin : l > end ? end : l;
-        h = h < l ? l : h > end ? end : h;
-        if (!add && l > begin) memset(to, 0, (size_t)((l - begin) * p->size));
-        if (h > l) {
-            char *from = x + ((iz * v->in[1] + iy) * v->in[2] + l * sx + shift) * elem;
-            if (add) add_run(p, to + (l - begin) * p->size, from, sx, h - l);
-            else load_run(p, from, sx, to + (l - begin) * p->size, h - l);
-        }
-        if (!add && h < end) memset(to + (h - begin) * p->size, 0, (size_t)((end - h) * p->size));
-        at += end - begin;
-    }
-}
-
-/* The windows of channels [0, channels) of x for pixels [first, last), last - first columns. */
-static void unfold(const conv_job *j, const char *x, int64_t channels, int64_t first, int64_t last, char *matrix)
-{
-    const int64_t window = volume(j->v->kernel), elem = cj__elem_size(j->p.t), plane = volume(j->v->in) * elem, n = last - first;
-    for (int64_t c = 0; c < channels; c++)
-        for (int64_t k = 0; k < window; k++)
-            window_row(j, k, first, last, (char *)(uintptr_t)x + c * plane, elem, matrix + (c * window + k) * n * j->p.size, false);
-}
-
-/* The o rows of a block of dy: where they are, or converted to f32. */
-static const char *block_of(const conv_job *j, const char *dy, int64_t n, char *converted)
-{
-    const conv_plan *p = &j->p;
-    if (p->t == p->w) return dy;
-    for (int64_t o = 0; o < j->v->o; o++)
-        CJ_K(cj__convert)(p->t, dy + o * p->pixels * cj__elem_size(p->t), p->w, converted + o * n * p->size, n);
-    return converted;
-}
-
-/* ---- forward: one task per block of one image and group ---------------------------------------------------------------------------------- */
-
-static void forward_tasks(void *arg, int64_t begin, int64_t end, int worker)
-{
-    const conv_job *j = arg;
-    const cj_conv_shape *v = j->v;
-    const conv_plan *p = &j->p;
-    const int64_t elem = cj__elem_size(p->t), inside = volume(v->in);
-    const task_memory mem = memory_of(j, worker);
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t image = task / p->blocks, first = task % p->blocks * p->block, g = image % v->groups; /* image: of n·groups */
-        const int64_t last = first + p->block < p->pixels ? first + p->block : p->pixels, n = last - first;
-        const char *x = j->a + image * v->c * inside * elem;
-        char *y = j->y + (image * v->o * p->pixels + first) * elem;
-        cj_gemm m = product(v, p, CJ_CONV_FORWARD, n, v->c);
-        if (!p->direct) unfold(j, x, v->c, first, last, mem.matrix);
-        m.a = j->weights + g * v->o * p->rows * p->size;
-        m.b = p->direct ? x + first * elem : mem.matrix;
-        m.c = p->t == p->w ? y : mem.result;
-        multiply(j, &m, mem.gemm);
-        for (int64_t o = 0; o < v->o && p->t != p->w; o++)
-            CJ_K(cj__convert)(p->w, mem.result + o * n * p->size, p->t, y + o * p->pixels * elem, n);
-    }
-}
-
-/* ---- data: one task per image and group ------------------------------------------------------------------------------------------------------ */
-
-static void data_tasks(void *arg, int64_t begin, int64_t end, int worker)
-{
-    const conv_job *j = arg;
-    const cj_conv_shape *v = j->v;
-    const conv_plan *p = &j->p;
-    const int64_t elem = cj__elem_size(p->t), inside = volume(v->in), window = volume(v->kernel);
-    const task_memory mem = memory_of(j, worker);
-    for (int64_t image = begin; image < end; image++) {
-        char *dx = p->t == p->w ? j->y + image * v->c * inside * elem : mem.image;
-        memset(dx, 0, (size_t)(v->c * inside * p->size));
-        for (int64_t first = 0; first < p->pixels; first += p->block) {
-            const int64_t last = first + p->block < p->pixels ? first + p->block : p->pixels, n = last - first;
-            const char *dy = j->a + (image * v->o * p->pixels + first) * elem;
-            cj_gemm m = product(v, p, CJ_CONV_DATA, n, v->c);
-            m.a = j->weights + image % v->groups * v->o * p->rows * p->size;
-            m.b = block_of(j, dy, n, mem.result);
-            m.c = mem.matrix;
-            multiply(j, &m, mem.gemm);
-            for (int64_t c = 0; c < v->c; c++)
-                for (int64_t k = 0; k < window; k++)
-                    window_row(j, k, first, last, dx + c * inside * p->size, p->size, mem.matrix + (c * window + k) * n * p->size, true);
-        }
-        if (p->t != p->w) CJ_K(cj__convert)(p->w, dx, p->t, j->y + image * v->c * inside * elem, v->c * inside);
-    }
-}
-
-/* ---- weight: one task per group and run of channels -------------------------------------------------------------------------------------------- */
-
-static void weight_tasks(void *arg, int64_t begin, int64_t end, int worker)
-{
-    const conv_job *j = arg;
-    const cj_conv_shape *v = j->v;
-    const conv_plan *p = &j->p;
-    const int64_t elem = cj__elem_size(p->t), inside = volume(v->in), window = volume(v->kernel), columns = v->c * window;
-    const int64_t runs = (v->c + p->channels - 1) / p->channels;
-    const task_memory mem = memory_of(j, worker);
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t g = task / runs, c0 = task % runs * p->channels, channels = c0 + p->channels < v->c ? p->channels : v->c - c0;
-        char *dw = j->y + (g * v->o * columns + c0 * window) * elem;
-        int started = 0;
-        for (int64_t i = 0; i < v->n; i++)
-            for (int64_t first = 0; first < p->pixels; first += p->block, started = 1) {
-                const int64_t image = i * v->groups + g, last = first + p->block < p->pixels ? first + p->block : p->pixels,
-                              n = last - first;
-                const char *x = j->a + (image * v->c + c0) * inside * elem, *dy = j->b + (image * v->o * p->pixels + first) * elem;
-                cj_gemm m = product(v, p, CJ_CONV_WEIGHT, n, channels);
-                if (!p->direct) unfold(j, x, channels, first, last, mem.matrix);
-                m.a = block_of(j, dy, n, mem.result);
-                m.b = p->direct ? x + first * elem : mem.matrix;
-                m.c = p->t == p->w ? dw : mem.part;
-                m.accumulate = started;
-                multiply(j, &m, mem.gemm);
-            }
-        for (int64_t o = 0; o < v->o; o++) {
-            const int64_t n = channels * window;
-            if (!started) memset(dw + o * columns * elem, 0, (size_t)(n * elem));
-            else if (p->t != p->w) CJ_K(cj__convert)(p->w, mem.part + o * n * p->size, p->t, dw + o * columns * elem, n);
-        }
-    }
+    if (threads < 1) threads = 1;
+    if (t == CJ_F64) return 0;
+    if (depthwise(v)) return CJ_K(cj__conv_depthwise_workspace)(v, pass, t, threads);
+    if (pass == CJ_CONV_WEIGHT) return CJ_K(cj__conv_weight_workspace)(v, t, threads);
+    return gather_workspace(v, pass == CJ_CONV_DATA, t, threads);
 }
 
 void CJ_K(cj__conv)(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, const void *a, const void *b, void *result,
                     void *workspace)
 {
-    conv_job j = { .v = v, .p = plan_of(v, pass, t), .a = a, .b = b, .y = result, .weights = b, .work = (char *)workspace };
-    j.work += j.p.shared;
-    if (j.p.shared) {
-        CJ_K(cj__convert)(t, b, j.p.w, workspace, v->groups * v->o * v->c * volume(v->kernel));
-        j.weights = workspace;
-    }
-    if (pass == CJ_CONV_FORWARD) cj__parallel_for(pool, v->n * v->groups * j.p.blocks, 1, forward_tasks, &j);
-    else if (pass == CJ_CONV_DATA) cj__parallel_for(pool, v->n * v->groups, 1, data_tasks, &j);
-    else cj__parallel_for(pool, v->groups * ((v->c + j.p.channels - 1) / j.p.channels), 1, weight_tasks, &j);
+    if (t == CJ_F64) CJ_K(cj__conv_f64)(pool, v, pass, a, b, result);
+    else if (depthwise(v)) CJ_K(cj__conv_depthwise)(pool, v, pass, t, a, b, result, workspace);
+    else if (pass == CJ_CONV_WEIGHT) CJ_K(cj__conv_weight)(pool, v, t, a, b, result, workspace);
+    else gather(pool, v, pass == CJ_CONV_DATA, t, a, b, result, workspace);
 }

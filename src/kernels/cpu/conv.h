@@ -1,11 +1,13 @@
-/* Convolution and its two derivatives on the packed GEMM (conv.c).
+/* Convolution and its two derivatives (conv.c, conv_weight.c, conv_depthwise.c, conv_f64.c).
  *
- * With x [n, groups·c, in], w [groups·o, c, kernel], y [n, groups·o, out], all contiguous, spatial sizes as depth, height, width (1 where there is none):
+ * With x [n, groups·c, in], w [groups·o, c, kernel], y [n, groups·o, out], spatial sizes as depth, height, width (1 where there is none):
  *   y[b, o, p] = sum over c, k of w[o, c, k] · x[b, c, p·stride - pad + k·dilation],   zero outside of x.
+ * w is row-major; x and y are row-major or channels-last (the channels of a pixel side by side), each on its own.
  */
 #ifndef CJ_KERNELS_CPU_CONV_H
 #define CJ_KERNELS_CPU_CONV_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +18,7 @@ typedef struct cj_conv_shape {
     int64_t n, groups, c, o; /* images, groups, channels of a group in x and in y */
     int64_t in[3], out[3], kernel[3];
     int64_t stride[3], pad[3], dilation[3];
+    bool x_last, y_last; /* x (or dx), y (or dy) is channels-last */
 } cj_conv_shape;
 
 typedef enum cj_conv_pass {

@@ -150,7 +150,9 @@ typedef struct cj_cpu_kernels {
     cj_recurrent_fn *recurrent;
     cj_recurrent_saved_fn *recurrent_saved;
     cj_recurrent_workspace_fn *recurrent_workspace;
+    cj_window_workspace_fn *window_workspace;
     cj_window_max_fn *window_max;
+    cj_window_put_fn *window_put;
     cj_window_sum_fn *window_sum;
     cj_window_spread_fn *window_spread;
     cj_resample_fn *resample;

@@ -142,11 +142,19 @@ static void walk(const job *j, int k, bool store, int64_t begin, int64_t n, char
 
 /* ---- preparation ------------------------------------------------------------------------------------------------------------------------- */
 
-/* Drops dimensions of size 1 and joins neighbours that every argument steps through evenly. */
+/* Takes the dimensions in the order of the result's strides, largest first (a channels-last result is then written as it lies), drops those of size 1 and joins
+ * neighbours that every argument steps through evenly. */
 static void collapse(job *j, int ndim, const int64_t *shape)
 {
-    int nd = 0;
+    const int64_t *step = j->args[j->p->n_in].stride;
+    int order[CJ_MAX_DIMS], nd = 0;
     for (int d = 0; d < ndim; d++) {
+        int at = d;
+        for (; at > 0 && step[order[at - 1]] < step[d]; at--) order[at] = order[at - 1];
+        order[at] = d;
+    }
+    for (int i = 0; i < ndim; i++) {
+        const int d = order[i];
         if (shape[d] == 1) continue;
         bool join = nd > 0;
         for (int k = 0; join && k < j->n_args; k++) join = j->stride[k][nd - 1] == j->args[k].stride[d] * shape[d];

@@ -16,7 +16,9 @@ cj_fft_join_fn CJ_K(cj__fft_join);
 cj_recurrent_fn CJ_K(cj__recurrent);
 cj_recurrent_saved_fn CJ_K(cj__recurrent_saved);
 cj_recurrent_workspace_fn CJ_K(cj__recurrent_workspace);
+cj_window_workspace_fn CJ_K(cj__window_workspace);
 cj_window_max_fn CJ_K(cj__window_max);
+cj_window_put_fn CJ_K(cj__window_put);
 cj_window_sum_fn CJ_K(cj__window_sum);
 cj_window_spread_fn CJ_K(cj__window_spread);
 cj_resample_fn CJ_K(cj__resample);
@@ -98,7 +100,9 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
     .recurrent = CJ_K(cj__recurrent),
     .recurrent_saved = CJ_K(cj__recurrent_saved),
     .recurrent_workspace = CJ_K(cj__recurrent_workspace),
+    .window_workspace = CJ_K(cj__window_workspace),
     .window_max = CJ_K(cj__window_max),
+    .window_put = CJ_K(cj__window_put),
     .window_sum = CJ_K(cj__window_sum),
     .window_spread = CJ_K(cj__window_spread),
     .resample = CJ_K(cj__resample),

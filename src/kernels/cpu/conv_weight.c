@@ -1,0 +1,187 @@
+/* The derivative of a convolution with respect to its weights: dW[tap, c, o] = sum over points p of x[p at tap, c] · dy[p, o], f32, bf16 and f16.
+ *
+ * Points come in units: bands of an image, or several small images.  A task adds the units of one part to the sums of one chunk of result channels; parts are a fixed
+ * function of the shape and are added in order at the end, so the bits do not depend on the threads.
+ */
+#include <string.h>
+
+#include "kernels/cpu/conv_image.h"
+#include "kernels/cpu/conv_passes.h"
+#include "kernels/cpu/conv_tile.h"
+
+enum {
+    UNIT_POINTS = 128,     /* at most in a unit: a chunk of dy stays in the first-level cache */
+    TASKS = 16,            /* wanted at least */
+    SUMS_BYTES = 64 << 20, /* of all parts together */
+    TABLE_BYTES = 128 << 10,
+};
+
+typedef struct weight_plan {
+    conv_phase f;
+    conv_copy c;
+    conv_image x, y;
+    int64_t band, bands, images; /* points of a unit's image, bands of an image, images of a unit */
+    int64_t units, parts;
+    int64_t vectors, chunks; /* of the result channels of a group: vectors in all, chunks of up to CONV_WIDTH */
+    int64_t rows, sums;      /* taps · run; floats of a part */
+    bool copied_y;
+    int64_t copy_floats, y_floats, table; /* of a worker */
+    size_t worker_bytes, zero_bytes;
+} weight_plan;
+
+static weight_plan weight_plan_of(const cj_conv_shape *v, cj_dtype t)
+{
+    weight_plan p = { .f = conv_phase_of(v, false, 0),
+                      .x = { t, v->x_last, v->groups * v->c, conv_volume(v->in) },
+                      .y = { t, v->y_last, v->groups * v->o, conv_volume(v->out) } };
+    const int64_t points = conv_max(p.f.points, 1), most = conv_max(16, conv_min(UNIT_POINTS, TABLE_BYTES / 8 / conv_max(1, p.f.taps)));
+    p.bands = (points + most - 1) / most;
+    p.band = (points + p.bands - 1) / p.bands;
+    p.images = p.bands == 1 ? conv_max(1, conv_min(most / points, v->n)) : 1;
+    p.units = p.images > 1 ? (v->n + p.images - 1) / p.images : v->n * p.bands;
+    p.c = conv_copy_of(&p.f, p.x.last && t == CJ_F32, v->c, p.band, true);
+    p.rows = p.c.taps * p.c.run;
+    p.vectors = conv_up(v->o, VL) / VL;
+    p.chunks = (p.vectors + CONV_WIDTH - 1) / CONV_WIDTH;
+    p.sums = v->groups * p.rows * p.vectors * VL;
+    p.parts = (TASKS + v->groups * p.chunks - 1) / (v->groups * p.chunks);
+    p.parts = conv_max(1, conv_min(conv_min(p.parts, p.units), SUMS_BYTES / 4 / conv_max(1, p.sums)));
+    p.copied_y = !p.y.last || t != CJ_F32 || p.y.channels > CONV_WIDTH * VL || (!GEMM_MASKS_ARE_FREE && v->o % VL);
+    /* ... also rows of dy far apart: they would share few sets of the first-level cache */
+    p.copy_floats = conv_copy_floats(&p.c, &p.f, v->c);
+    p.y_floats = p.copied_y ? p.images * p.band * CONV_WIDTH * VL : 0;
+    p.table = p.c.taps * p.images * p.band;
+    p.worker_bytes = (size_t)conv_up((p.images * p.copy_floats + p.y_floats) * 4 + p.table * 8, 64);
+    p.zero_bytes = (size_t)conv_up(p.c.run * 4, 64);
+    return p;
+}
+
+typedef struct weight_job {
+    const cj_conv_shape *v;
+    const weight_plan *p;
+    const void *x, *dy;
+    char *dw;
+    float *sums;
+    const float *zeros;
+    char *workers;
+} weight_job;
+
+/* The sums of a part, a group and a chunk: [rows, width] floats. */
+static float *sums_of(const weight_job *j, int64_t part, int64_t g, int64_t vector)
+{
+    const weight_plan *p = j->p;
+    return j->sums + part * p->sums + (g * p->vectors + vector) * VL * p->rows;
+}
+
+static void add_unit(const weight_job *j, int64_t unit, int64_t g, int64_t vector, float *sums, bool add, int worker)
+{
+    const weight_plan *p = j->p;
+    const int V = (int)conv_min(CONV_WIDTH, p->vectors - vector);
+    const int64_t lane = vector * VL, lanes = conv_min(V * VL, j->v->o - lane), ld = p->images * p->band;
+    float *copy = (float *)(void *)(j->workers + (size_t)worker * p->worker_bytes), *dy = copy + p->images * p->copy_floats;
+    const float **rows = (const float **)(void *)(dy + p->y_floats);
+    const int64_t n0 = p->images > 1 ? unit * p->images : unit / p->bands, n1 = conv_min(n0 + p->images, j->v->n);
+    const int64_t p0 = p->images > 1 ? 0 : unit % p->bands * p->band, p1 = conv_min(p0 + p->band, p->f.points), points = p1 - p0;
+    for (int64_t n = n0; n < n1; n++) {
+        const conv_source s = conv_source_of(&p->f, &p->c, &p->x, j->x, n, g * j->v->c, j->v->c, p0, p1, copy + (n - n0) * p->copy_floats);
+        conv_rows(&p->f, &p->c, &s, p0, p1, j->zeros, rows + (n - n0) * points, ld);
+        if (p->copied_y) conv_load(&p->y, j->dy, n, g * j->v->o + lane, lanes, p0, points, dy + (n - n0) * points * V * VL, V * VL);
+    }
+    conv_tile t = { .taps = (n1 - n0) * points, .last = (int)(lanes - (V - 1) * VL), .add = add, .sum_row = (int64_t)V * VL };
+    t.b = p->copied_y ? dy : (const float *)(const void *)conv_at(&p->y, j->dy, n0, g * j->v->o + lane, p0);
+    t.b_row = p->copied_y ? (int64_t)V * VL : p->y.channels;
+    const int64_t tall = conv_tile_rows(V), count = (p->c.run + tall - 1) / tall, R = p->c.run / count;
+    for (int64_t tap = 0; tap < p->c.taps; tap++) {
+        int64_t taller = p->c.run - R * count;
+        t.rows = rows + tap * ld;
+        for (t.row = 0; t.row < p->c.run;) {
+            const int64_t height = taller-- > 0 ? R + 1 : R;
+            t.sum = sums + (tap * p->c.run + t.row) * V * VL;
+            outer_tiles[V - 1][height - 1](&t);
+            t.row += height;
+        }
+    }
+}
+
+static void weight_tasks(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const weight_job *j = arg;
+    const weight_plan *p = j->p;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t vector = task % p->chunks * CONV_WIDTH, g = task / p->chunks % j->v->groups, part = task / p->chunks / j->v->groups;
+        const int64_t from = p->units * part / p->parts, to = p->units * (part + 1) / p->parts;
+        float *sums = sums_of(j, part, g, vector);
+        for (int64_t u = from; u < to; u++) add_unit(j, u, g, vector, sums, u > from, worker);
+    }
+}
+
+/* Row (tap, c) of the sums that holds element r = c·window + k of a channel's weights. */
+static int64_t row_of(const cj_conv_shape *v, int64_t r)
+{
+    const int64_t window = conv_volume(v->kernel);
+    return r % window * v->c + r / window;
+}
+
+/* Adds the parts and turns rows of result channels into rows of weights.  Items: vectors of result channels, of all groups. */
+static void finish(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const weight_job *j = arg;
+    const weight_plan *p = j->p;
+    const int64_t elements = j->v->c * conv_volume(j->v->kernel), elem = cj__elem_size(p->x.t);
+    (void)worker;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t g = item / p->vectors, u = item % p->vectors, first = u / CONV_WIDTH * CONV_WIDTH;
+        const int64_t width = conv_min(CONV_WIDTH, p->vectors - first) * VL;
+        const int lanes = (int)conv_min(VL, j->v->o - u * VL);
+        const float *sums = sums_of(j, 0, g, first) + (u - first) * VL;
+        char *dw = j->dw + (g * j->v->o + u * VL) * elements * elem;
+        for (int64_t r = 0; r < elements; r += VL) {
+            const int64_t n = conv_min(VL, elements - r);
+            vf x[VL];
+#pragma GCC unroll 16
+            for (int q = 0; q < VL; q++) {
+                if (q >= n) {
+                    x[q] = vzero();
+                    continue;
+                }
+                const float *at = sums + row_of(j->v, r + q) * width;
+                x[q] = vload(at);
+                for (int64_t part = 1; part < p->parts; part++) x[q] = vadd(x[q], vload(at + part * p->sums));
+            }
+            transpose_block(x);
+#pragma GCC unroll 16
+            for (int l = 0; l < VL; l++) {
+                if (l >= lanes) break;
+                char *to = dw + (l * elements + r) * elem;
+                float row[VL];
+                vstore(row, x[l]);
+                if (p->x.t == CJ_F32) memcpy(to, row, (size_t)n * sizeof *row);
+                else CJ_K(cj__convert)(CJ_F32, row, p->x.t, to, n);
+            }
+        }
+    }
+}
+
+size_t CJ_K(cj__conv_weight_workspace)(const cj_conv_shape *v, cj_dtype t, int threads)
+{
+    const weight_plan p = weight_plan_of(v, t);
+    return (size_t)conv_up(p.parts * p.sums * 4, 64) + p.zero_bytes + (size_t)threads * p.worker_bytes;
+}
+
+void CJ_K(cj__conv_weight)(cj_pool *pool, const cj_conv_shape *v, cj_dtype t, const void *x, const void *dy, void *dw, void *workspace)
+{
+    const weight_plan p = weight_plan_of(v, t);
+    weight_job j = { .v = v, .p = &p, .x = x, .dy = dy, .dw = dw, .sums = workspace };
+    if (!v->n) {
+        memset(dw, 0, (size_t)(v->groups * v->o * v->c * conv_volume(v->kernel) * cj__elem_size(t)));
+        return;
+    }
+    char *work = (char *)workspace + conv_up(p.parts * p.sums * 4, 64);
+    memset(work, 0, p.zero_bytes);
+    j.zeros = (const float *)(const void *)work;
+    j.workers = work + p.zero_bytes;
+    const double unit = (double)(p.images * p.band * p.rows) * (double)conv_min(p.vectors, CONV_WIDTH) * VL;
+    const double task = unit * (double)((p.units + p.parts - 1) / p.parts);
+    cj__parallel_for(pool, v->groups * p.chunks * p.parts, task < 1e5 ? (int64_t)(1e5 / (task + 1)) + 1 : 1, weight_tasks, &j);
+    cj__parallel_for(pool, v->groups * p.vectors, conv_max(1, 4096 / conv_max(1, v->c * conv_volume(v->kernel))), finish, &j);
+}
