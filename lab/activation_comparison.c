@@ -99,7 +99,7 @@ static void draw(cj_ctx *c, cj_lab_record *r, double loss[KINDS][EPOCHS])
 static void run(cj_ctx *c, cj_lab_record *r, bool control)
 {
     static double loss[KINDS][EPOCHS];
-    int epochs[KINDS];
+    int epochs[KINDS] = { 0 };
     cj_dataset *d = cj_dataset_open(c, "digits", .raw = true);
     for (int i = 0; i < KINDS && cj_ok(c); i++) {
         const struct kind *k = &kinds[control ? 0 : i];

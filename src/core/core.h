@@ -294,7 +294,7 @@ struct cj_ctx {
     void *log_user;
     int threads;
     void *fft_plans; /* of src/math/fft.c, or NULL */
-    void *extra; /* list of objects freed with the context (modules, optimisers, plans) */
+    void *extra;     /* list of objects freed with the context (modules, optimisers, plans) */
 };
 
 /* The device back-end: what libcajal-cuda.so's one symbol returns.  No undefined cj_ symbols there: it calls back through `host`. */

@@ -234,9 +234,10 @@ static void d_fft(cj_vjp_args *v)
 /* [m, 1]: `ends` for the values that stand for themselves (k = 0, and n/2 of an even n), `inside` for those that stand for two. */
 static cj_tensor *weights(cj_tensor *like, int64_t n, double ends, double inside)
 {
-    cj_tensor *k = cj_arange(like->ctx, 0, (double)(n / 2 + 1), 1, CJ_I64);
+    const int64_t h = n / 2;
+    cj_tensor *k = cj_arange(like->ctx, 0, (double)(h + 1), 1, CJ_I64);
     if (like->st && like->st->device) k = cj_to(k, "cuda");
-    cj_tensor *alone = cj_logical_or(cj_eq_scalar(k, 0), cj_eq_scalar(k, n % 2 ? -1 : (double)(n / 2)));
+    cj_tensor *alone = cj_logical_or(cj_eq_scalar(k, 0), cj_eq_scalar(k, n % 2 ? -1 : (double)h));
     return cj_unsqueeze(cj_where(alone, cj__const_like(like, ends), cj__const_like(like, inside)), 1);
 }
 static void d_rfft(cj_vjp_args *v)
@@ -396,7 +397,8 @@ cj_tensor *(cj_fft_freq)(cj_ctx *c, int64_t n, double spacing)
         return c->poison;
     }
     cj_tensor *k = cj_arange(c, 0, (double)n, 1, CJ_F32);
-    k = cj_where(cj_ge_scalar(k, (double)((n + 1) / 2)), cj_add_scalar(k, -(double)n), k);
+    const int64_t first = (n + 1) / 2; /* of the negative ones */
+    k = cj_where(cj_ge_scalar(k, (double)first), cj_add_scalar(k, -(double)n), k);
     return cj_mul_scalar(k, 1 / ((double)n * spacing));
 }
 

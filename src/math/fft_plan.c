@@ -32,9 +32,9 @@ static void put(const room *r, void *table, int64_t i, double value)
 static void root_of_unity(int64_t k, int64_t n, double *re, double *im)
 {
     k %= n;
-    int64_t eighth = 8 * k / n;                                                                  /* 0 … 7 */
-    int64_t quarter = (eighth + 1) / 2 % 4;                                                      /* nearest quarter of a turn */
-    double rest = (double)(4 * k - n * ((eighth + 1) / 2)) / (double)n * 1.57079632679489661923; /* in ±pi/4 */
+    const int64_t nearest = (8 * k / n + 1) / 2, off = 4 * k - n * nearest; /* quarter of a turn, 0 … 4 */
+    const unsigned quarter = (unsigned)nearest & 3;
+    double rest = (double)off / (double)n * 1.57079632679489661923; /* in ±pi/4 */
     double c = cos(rest), s = sin(rest);
     const double x[4] = { c, -s, -c, s }, y[4] = { s, c, -s, -c };
     *re = x[quarter];
@@ -88,7 +88,8 @@ static int64_t split(int64_t n)
     for (int64_t d = 8; d * d <= 64 * n && d <= n / 8; d++) {
         if (n % d) continue;
         const int64_t e = n / d;
-        const double full = (double)((d + 15) / 16 * 16) / (double)d + (double)((e + 15) / 16 * 16) / (double)e;
+        const int64_t wide = (d + 15) / 16 * 16, tall = (e + 15) / 16 * 16;
+        const double full = (double)wide / (double)d + (double)tall / (double)e;
         const double cost = full + 0.1 * fabs(log2((double)d / (double)e));
         if (cost < least) least = cost, best = d;
     }
@@ -168,7 +169,7 @@ static void make_bluestein(room *r, cj_fft_plan *p, int64_t n)
 
 static cj_fft_plan *make(room *r, int64_t n)
 {
-    cj_fft_plan counted, *made = take(r, sizeof *made), *p = made ? made : &counted;
+    cj_fft_plan counted = { 0 }, *made = take(r, sizeof *made), *p = made ? made : &counted;
     *p = (cj_fft_plan){ .n = n, .dtype = r->dtype };
     if (!cj__fft_smooth(n)) {
         make_bluestein(r, p, n);

@@ -96,7 +96,7 @@ cj_tensor *(cj_fft_convolve)(cj_tensor *a, cj_tensor *b, const cj_convolve_opts 
     }
     cj_axes axes = opts->axes.n ? opts->axes : (cj_axes){ 1, { -1 } };
     cj_shape size = { .ndim = axes.n };
-    int64_t begin[CJ_MAX_DIMS], count[CJ_MAX_DIMS];
+    int64_t begin[CJ_MAX_DIMS] = { 0 }, count[CJ_MAX_DIMS] = { 0 };
     for (int i = 0; i < axes.n; i++) {
         axes.axis[i] = cj__axis(c, "fft_convolve", axes.axis[i], a->ndim);
         if (axes.axis[i] < 0) return c->poison;

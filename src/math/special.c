@@ -204,8 +204,7 @@ static cj_tensor *apply(int f, int64_t n, cj_tensor *x, cj_tensor *y, cj_tensor 
     const special_attrs a = { f, n };
     cj_tensor *in[3] = { x, y, z };
     const cj_op *op = f == GAMMAINC_DA ? &gammainc_da : &cj__ops_special[f];
-    cj_ctx *c = NULL;
-    for (int i = 0; i < op->nin && !c; i++) c = in[i] ? in[i]->ctx : NULL;
+    cj_ctx *c = x ? x->ctx : y ? y->ctx : z ? z->ctx : NULL;
     if (!c) return NULL;
     for (int i = 0; i < op->nin; i++)
         if (!cj__usable(c, op->name, i, in[i])) return c->poison;

@@ -32,7 +32,10 @@ static REAL F(digamma)(REAL x)
         return F(digamma)(1 - x) - PI / M(tan)(PI * (part > (REAL)0.5 ? part - 1 : part));
     }
     REAL sum = 0;
-    for (; x < 16; x += 1) sum -= 1 / x;
+    while (x < 16) {
+        sum -= 1 / x;
+        x += 1;
+    }
     const REAL y = 1 / (x * x);
     REAL tail = 0;
     for (int k = 7; k >= 0; k--) tail = y * (b[k] + tail);
@@ -68,9 +71,10 @@ static REAL F(polygamma)(int n, REAL x)
 {
     if (x <= 0 && M(floor)(x) == x) return n % 2 ? (REAL)INFINITY : (REAL)NAN;
     REAL sum = 0;
-    for (; x < 0; x += 1) {
+    while (x < 0) {
         if (x < -10000) return NAN;
         sum += M(pow)(1 / x, (REAL)(n + 1));
+        x += 1;
     }
     const REAL z = (sum + F(zeta)((REAL)(n + 1), x)) * M(tgamma)((REAL)(n + 1));
     return n % 2 ? z : -z;

@@ -94,8 +94,8 @@ static bool infer_normalise(cj_call *call)
     if (!a->given && !a->groups && channels && x->numel / channels < 2)
         return cj__error(call->ctx, CJ_EVALUE, "%s: %lld value%s per channel in %s; training needs two at least", op,
                          (long long)(x->numel / channels), x->numel / channels == 1 ? "" : "s", cj__tensor_text(x));
-    return cj__out(call, 0, t, x->ndim, x->shape) && cj__out(call, 1, CJ_F64, 1, a->given ? &(int64_t){ 0 } : &sets) &&
-           cj__out(call, 2, CJ_F64, 1, a->given ? &(int64_t){ 0 } : &sets);
+    const int64_t kept = a->given ? 0 : sets; /* statistics that the backward needs */
+    return cj__out(call, 0, t, x->ndim, x->shape) && cj__out(call, 1, CJ_F64, 1, &kept) && cj__out(call, 2, CJ_F64, 1, &kept);
 }
 
 static cj_normalise_job job_of(const cj_tensor *x, const cj_normalise_attrs *a)
@@ -398,7 +398,8 @@ cj_tensor *cj_batch_norm(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const
     n = append(in, append(in, n, weight), bias);
     if (!cj__apply_n(c, &cj__ops_normalise[BATCH], &a, in, n, out)) return c->poison;
     if (!o.eval) {
-        const double values = (double)(x->numel / channels_of(x, &a));
+        const int64_t each = x->numel / channels_of(x, &a);
+        const double values = (double)each;
         cj_tensor *count = o.batches ? cj_add_scalar(o.batches, 1) : NULL;
         cj_tensor *rate = o.cumulative ? cj_reciprocal(cj_cast(count, CJ_F64)) : NULL;
         if (o.running_mean && (momentum > 0 || rate)) {

@@ -476,8 +476,9 @@ static cj_recurrent_result run_stack(const network *w, cj_tensor *x, cj_tensor *
 {
     const int layers = o->layers ? o->layers : 1, directions = o->bidirectional ? 2 : 1, count = layers * directions;
     cj_recurrent_result r = { 0 };
-    cj_tensor **h_n = cj__alloc(w->c, 2 * (size_t)count * sizeof(cj_tensor *)), **c_n = h_n + count;
+    cj_tensor **h_n = cj__alloc(w->c, 2 * (size_t)count * sizeof(cj_tensor *)), **c_n;
     if (!h_n) return r;
+    c_n = h_n + count;
     bool ok = true;
     for (int l = 0; l < layers && ok; l++) {
         cj_tensor *y[2] = { NULL, NULL };

@@ -86,7 +86,8 @@ static void per_channel(cj_sample_list *l, const char *name)
         cj_shape channels = CJ_SHAPE(cases[i].x.dim[1]);
         for (int k = 0; k < cases[i].params; k++) input(s, channels, CJ_DOMAIN_REAL);
         memcpy(s->at, cases[i].at, sizeof cases[i].at);
-        s->terms = (double)(numel(cases[i].x) / cases[i].x.dim[1]);
+        const int64_t terms = numel(cases[i].x) / cases[i].x.dim[1];
+        s->terms = (double)terms;
     }
 }
 
