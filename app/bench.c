@@ -52,10 +52,13 @@ bool bench_gemm(bench_run *r)
         return false;
     }
     if (pid == 0) {
-        char name[] = "bench gemm", json[] = "--json", rounds[] = "--rounds", few[] = "3", *argv[8] = { name };
+        const char *argv[16] = { "bench gemm" };
         int n = 1;
-        if (r->json) argv[n++] = json;
-        if (r->quick) argv[n++] = rounds, argv[n++] = few;
+        if (r->json) argv[n++] = "--json";
+        if (r->quick) argv[n++] = "--rounds", argv[n++] = "3";
+        if (r->given) argv[n++] = "--threads", argv[n++] = r->given;
+        if (r->only) argv[n++] = "--only", argv[n++] = r->only;
+        if (r->shape) argv[n++] = "--shape", argv[n++] = r->shape;
         int status = cj_bench_gemm(n, argv);
         fflush(stdout);
         _exit(status);
@@ -126,19 +129,21 @@ int app_bench(int argc, char **argv)
         { "--rounds", "N", "how often ours and the peers alternate; 5 by default", &rounds, NULL },
         { "--quick", NULL, "shorter bursts, 3 rounds, 10^7 elements", NULL, &r.quick },
         { "--compile", NULL, "torch.compile among the peers (its first call takes a minute)", NULL, &r.compile },
+        { "--only", "TEXT,...", "gemm: the shapes whose name or size contains one of the texts", &r.only, NULL },
+        { "--shape", "MxNxK,...", "gemm: these shapes; NN, TN, NT or TT behind one says which of A and B are transposed", &r.shape, NULL },
         { "--list", NULL, "what there is", NULL, &all },
         { "--json", NULL, "one object per row", NULL, &r.json },
         { 0 },
     };
     const app_usage usage = {
         .verb = "bench",
-        .line = "[NAME ...] [--threads N] [--rounds N] [--quick] [--compile] [--list] [--json]",
+        .line = "[NAME ...] [--threads N] [--rounds N] [--quick] [--compile] [--only TEXT,...] [--shape MxNxK,...] [--list] [--json]",
         .most = 16,
         .text = "Measures speed beside the machine's limits, measured in the same run, and beside a peer where one is installed:\n"
                 "$CAJAL_TORCH is a Python that has PyTorch, $CAJAL_BENCH_PEERS the folder of the peers' scripts.\n"
                 "A ratio above 1 says that we are ahead. The exit status is 0 whether targets are met or not.",
-        .examples =
-            "  cajal bench --list\n  cajal bench tiny mlp\n  CAJAL_TORCH=/usr/bin/python3 CAJAL_BENCH_PEERS=peers cajal bench --json\n"
+        .examples = "  cajal bench --list\n  cajal bench tiny mlp\n  cajal bench gemm --threads 2 --shape 64x3136x576,2048x1024x256NT\n  "
+                    "CAJAL_TORCH=/usr/bin/python3 CAJAL_BENCH_PEERS=peers cajal bench --json\n"
     };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);
@@ -152,6 +157,7 @@ int app_bench(int argc, char **argv)
     }
     if (n > 64) return app_error("--threads: at most 64 were expected, '%s' was found", threads);
     r.threads = (int)n;
+    r.given = threads;
     n = r.quick ? 3 : 5;
     if (rounds && app_number("--rounds", rounds, 1, &n)) return APP_USAGE;
     r.rounds = n < 99 ? (int)n : 99;

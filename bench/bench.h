@@ -22,8 +22,10 @@ typedef struct bench_run {
     int rounds;
     double seconds; /* of one burst */
     bool quick, json, compile;
-    int missed; /* targets that were not met */
-    double fma; /* FLOP/s of all threads; 0: not measured yet, < 0: unknown */
+    const char *only, *shape; /* of gemm: names and sizes to keep, shapes to measure instead; or NULL */
+    const char *given;        /* --threads as it was given, or NULL */
+    int missed;               /* targets that were not met */
+    double fma;               /* FLOP/s of all threads; 0: not measured yet, < 0: unknown */
 } bench_run;
 
 /* One line of the table. What is not known is NAN (or NULL). */

@@ -4,7 +4,7 @@
  * the median over the rounds of (peer time / our time): on a shared machine only interleaved ratios mean anything.  The limit is measured in the same
  * run: the peak of the multiply-add units, or, for one row times a matrix, the read bandwidth of a buffer as large as the matrix.
  *
- *     gemm_peers [--json] [--threads N] [--rounds N] [--only TEXT[,TEXT...]] [--shape MxNxK[NN|TN|NT|TT]]... [--seed N]
+ *     gemm_peers [--json] [--threads N] [--rounds N] [--only TEXT[,TEXT...]] [--shape MxNxK[NN|TN|NT|TT],...] [--seed N]
  *
  * --only keeps the shapes whose name or size contains one of the texts; --shape measures the given shapes instead of the list.
  */
@@ -406,10 +406,20 @@ static int is_wanted(const shape *s, const char *texts)
 static int parse_shape(const char *text, shape *s)
 {
     char layout[3] = "NN";
+    int end = 0;
     *s = (shape){ .name = "given", .target = 0.93 };
-    if (sscanf(text, "%dx%dx%d%2[NT]", &s->m, &s->n, &s->k, layout) < 3 || s->m < 1 || s->n < 1 || s->k < 1) return 0;
+    if (sscanf(text, "%dx%dx%d%n%2[NT]%n", &s->m, &s->n, &s->k, &end, layout, &end) < 3 || s->m < 1 || s->n < 1 || s->k < 1) return 0;
+    if ((text[end] != 0 && text[end] != ',') || !layout[1]) return 0;
     s->ta = layout[0] == 'T', s->tb = layout[1] == 'T';
     return 1;
+}
+
+/* Shapes separated by commas, behind the `count` that are there; how many there are then, or -1. */
+static int parse_shapes(const char *texts, shape shapes[MAX_SHAPES], int count)
+{
+    for (; *texts; texts += strcspn(texts, ","), texts += *texts == ',')
+        if (count == MAX_SHAPES || !parse_shape(texts, &shapes[count++])) return -1;
+    return count;
 }
 
 static void print_result(const bench *z, const shape *s, const result *r, double peak)
@@ -480,7 +490,7 @@ static void *pages(size_t bytes)
     return p;
 }
 
-int cj_bench_gemm(int argc, char **argv)
+int cj_bench_gemm(int argc, const char **argv)
 {
     bench z = { .rounds = 9, .our = our_product() };
     const char *only = NULL;
@@ -492,12 +502,16 @@ int cj_bench_gemm(int argc, char **argv)
         else if (i + 1 < argc && strcmp(argv[i], "--threads") == 0) threads = atoi(argv[++i]);
         else if (i + 1 < argc && strcmp(argv[i], "--rounds") == 0) z.rounds = atoi(argv[++i]);
         else if (i + 1 < argc && strcmp(argv[i], "--only") == 0) only = argv[++i];
-        else if (i + 1 < argc && count < MAX_SHAPES && strcmp(argv[i], "--shape") == 0 && parse_shape(argv[i + 1], &shapes[count]))
-            count++, i++;
-        else if (i + 1 < argc && strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[++i], NULL, 0);
+        else if (i + 1 < argc && strcmp(argv[i], "--shape") == 0) {
+            count = parse_shapes(argv[++i], shapes, count);
+            if (count > 0) continue;
+            fprintf(stderr, "%s: --shape takes up to %d shapes MxNxK, each with NN, TN, NT, TT or nothing behind it; '%s' was found\n",
+                    argv[0], MAX_SHAPES, argv[i]);
+            return 2;
+        } else if (i + 1 < argc && strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[++i], NULL, 0);
         else {
             fprintf(stderr,
-                    "usage: %s [--json] [--threads N] [--rounds N] [--only TEXT[,TEXT...]] [--shape MxNxK[NN|TN|NT|TT]]... [--seed N]\n",
+                    "usage: %s [--json] [--threads N] [--rounds N] [--only TEXT[,TEXT...]] [--shape MxNxK[NN|TN|NT|TT],...] [--seed N]\n",
                     argv[0]);
             return 2;
         }
@@ -539,5 +553,5 @@ int cj_bench_gemm(int argc, char **argv)
 }
 
 #ifdef CJ_BENCH_MAIN
-int main(int argc, char **argv) { return cj_bench_gemm(argc, argv); }
+int main(int argc, char **argv) { return cj_bench_gemm(argc, (const char **)(void *)argv); }
 #endif

@@ -2,6 +2,6 @@
 #ifndef CJ_BENCH_GEMM_PEERS_H
 #define CJ_BENCH_GEMM_PEERS_H
 
-int cj_bench_gemm(int argc, char **argv);
+int cj_bench_gemm(int argc, const char **argv);
 
 #endif

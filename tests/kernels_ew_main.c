@@ -307,6 +307,28 @@ static void check_accuracy(const level *l, bool verbose, int rounds)
     }
 }
 
+/* GELU and its slope where they vanish: relative to the value, which falls to 2e-8, until the tables' last interval; then absolute. */
+static void check_gelu_tail(const level *l)
+{
+    enum { N = 5001 };
+    static float x[N], one[N], y[N];
+    static const struct {
+        cj_ew_code code;
+        double (*ref)(double, double);
+        float end;
+    } tail[] = { { CJ_EW_GELU, r_gelu, -5.8f }, { CJ_EW_GELU_BWD, r_gelu_bwd, -6.09f } };
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < N; i++) x[i] = -2 - 0.001f * (float)i, one[i] = 1;
+        run_op(l, CJ_F32, tail[k].code, 0, x, one, one, y, N, NULL);
+        for (int i = 0; i < N; i++) {
+            const double want = tail[k].ref(x[i], 1), most = x[i] > tail[k].end ? 5e-7 * exp(-1.3 * (x[i] + 2)) * fabs(want) : 1.2e-8;
+            if (fabs(y[i] - want) <= most) continue;
+            FAIL("%s %s: %.9g at %.9g, want %.9g", l->name, op_names[tail[k].code], y[i], x[i], want);
+            break;
+        }
+    }
+}
+
 /* The immediates, WHERE and FMA against their register forms; POWS against its table. */
 static void check_immediates(const level *l)
 {
@@ -786,6 +808,7 @@ int main(int argc, char **argv)
         printf("%s\n", l->name);
         check_conversions(l);
         check_accuracy(l, true, 300);
+        check_gelu_tail(l);
         check_immediates(l);
         check_int(l);
         check_f64(l);

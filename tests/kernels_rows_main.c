@@ -798,6 +798,18 @@ static void test_update_once(int64_t limit)
     CHECK(fabs(q - want_q) <= 1e-12 * want_q, "sumsq %g, not %g", q, want_q);
 }
 
+/* More elements than the table of partial sums has room for at the smallest chunk: 256 chunks of 16384, and one. */
+static void test_sumsq_large(void)
+{
+    const int64_t n = 256 * 16384 + 1;
+    buffer g = make(n, CJ_F32);
+    for (int64_t i = 0; i < n; i++) ((float *)g.p)[i] = (float)(i % 3);
+    const cj_update_slice s = { .g = g.p, .n = n };
+    const double q = K->sumsq(NULL, CJ_F32, &s, 1), want = (double)(n / 3) * 5 + (n % 3 == 2); /* 0, 1, 4, 0, 1, 4 … */
+    CHECK(q == want && K->sumsq(two, CJ_F32, &s, 1) == want, "sumsq of %lld: %.17g, not %.17g", (long long)n, q, want);
+    done(&g);
+}
+
 /* ---- main ------------------------------------------------------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
@@ -813,6 +825,7 @@ int main(int argc, char **argv)
         test_philox();
         test_moments();
         test_streamed();
+        test_sumsq_large();
         for (int round = 0; round < rounds; round++) {
             for (int i = 0; i < 3000; i++) test_copy_once(i % 50 == 0 ? 200000 : 2000);
             for (int i = 0; i < 3; i++) test_fill();

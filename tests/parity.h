@@ -154,7 +154,7 @@ static cj_tensor *weighted(cj_ctx *c, void *user, cj_tensor *const *x, int n)
 }
 
 /* Runs the cases of a fixture up to what is no case; their number. What differs is printed and counted in `wrong`. */
-static int run_cases(const char *fixture_name, const parity_row *functions, size_t functions_n)
+static __attribute__((unused)) int run_cases(const char *fixture_name, const parity_row *functions, size_t functions_n)
 {
     wrong = 0;
     cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });

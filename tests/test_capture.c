@@ -206,6 +206,18 @@ static void forbidden_steps(void **state)
     cj_clear(c);
 }
 
+/* The result of one plan lies in the plan's own memory: another plan may read it unlisted, and sees what the last replay left there. */
+static void results_of_a_plan_in_another(void **state)
+{
+    (void)state;
+    cj_tensor *x = cj_randn(c, CJ_SHAPE(2)), *sum;
+    cj_plan *first = compiled(slice_step, cj_keep(F(3, 2)), &x, 1, &unlisted), *second = compiled(reads_unlisted, NULL, &x, 1, &sum);
+    assert_true(same_bits(sum, cj_add(x, unlisted)));
+    cj_tensor *other = cj_randn(c, CJ_SHAPE(2));
+    assert_true(cj_replay(first, &other, &unlisted) && cj_replay(second, &x, &sum));
+    assert_true(same_bits(sum, cj_add(x, cj_add_scalar(cj_mul_scalar(other, 2), -1))));
+}
+
 /* ---- what is noticed in the second run ------------------------------------------------------------------------------------------------------------------ */
 
 static struct {
@@ -779,10 +791,27 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(listed_inputs_change), T(slices_of_persistent_data), T(strided_inputs),        T(forbidden_steps),      T(changes_are_noticed),
-        T(cache_of_shapes),      T(mode_is_part_of_the_key),   T(training_equals_eager), T(block_with_gradients), T(chain_is_one_kernel),
-        T(outputs_of_all_kinds), T(writes_are_ordered),        T(local_writes),          T(decoding_is_one_plan), T(random_numbers_go_on),
-        T(checkpoint_in_a_plan), T(random_programs),           T(mixed_dtypes),          T(faults_in_a_plan),     T(profiler_sees_replays),
+        T(listed_inputs_change),
+        T(slices_of_persistent_data),
+        T(strided_inputs),
+        T(forbidden_steps),
+        T(results_of_a_plan_in_another),
+        T(changes_are_noticed),
+        T(cache_of_shapes),
+        T(mode_is_part_of_the_key),
+        T(training_equals_eager),
+        T(block_with_gradients),
+        T(chain_is_one_kernel),
+        T(outputs_of_all_kinds),
+        T(writes_are_ordered),
+        T(local_writes),
+        T(decoding_is_one_plan),
+        T(random_numbers_go_on),
+        T(checkpoint_in_a_plan),
+        T(random_programs),
+        T(mixed_dtypes),
+        T(faults_in_a_plan),
+        T(profiler_sees_replays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

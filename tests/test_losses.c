@@ -749,6 +749,9 @@ static void errors(void **state)
     REFUSED(cj_bce_loss(x, x, .pos_weight = w), CJ_EVALUE, "bce_loss: pos_weight belongs to bce_with_logits");
     REFUSED(cj_kl_div(constant(1), constant(1), .batch_mean = true), CJ_ESHAPE, "kl_div: [] has no first axis to divide by");
     REFUSED(cj_cosine_embedding_loss(x, x, randn(CJ_SHAPE(4))), CJ_ESHAPE, "cosine_embedding_loss: vectors [3, 4] do not fit targets [4]");
+    REFUSED(cj_cosine_embedding_loss(x, x, x), CJ_ESHAPE, "cosine_embedding_loss: vectors [3, 4] do not fit targets [3, 4]");
+    cj_tensor *scalar = randn(CJ_SHAPE());
+    REFUSED(cj_cosine_embedding_loss(scalar, scalar, scalar), CJ_ESHAPE, "cosine_embedding_loss: vectors [] do not fit targets []");
     REFUSED(cj_margin_ranking_loss(x, x, y), CJ_ESHAPE,
             "margin_ranking_loss: argument 1 [3, 4] and argument 3 [3, 5] have different shapes");
     REFUSED(cj_triplet_margin_loss(x, x, x, .p = 0.5), CJ_EVALUE, "triplet_margin_loss: p is 0.5, 1 or more expected");

@@ -268,6 +268,11 @@ static void test_refused(void **state)
     for (int how = 0; how < 5; how++)
         REFUSED(cj_scatter_reduce(x, 0, at, u, (cj_combine)how), CJ_EINDEX, "scatter_reduce: index 4 at position 2 is outside [0, 4)");
     REFUSED(cj_scatter_reduce(x, 0, at, x, CJ_COMBINE_MAX), CJ_ESHAPE, "scatter_reduce: source [4, 2] f32 and index [2, 2] do not fit");
+    cj_tensor *wide = cj_zeros(c, CJ_SHAPE(2, 3), CJ_I64);
+    REFUSED(cj_scatter_reduce(x, 0, wide, cj_zeros(c, CJ_SHAPE(2, 3), CJ_F32), CJ_COMBINE_MAX), CJ_ESHAPE,
+            "scatter_reduce: source [2, 3] f32 and index [2, 3] do not fit");
+    REFUSED(cj_scatter_reduce(x, 0, at, cj_zeros(c, CJ_SHAPE(2, 2), CJ_F64), CJ_COMBINE_MAX), CJ_ESHAPE,
+            "scatter_reduce: source [2, 2] f64 and index [2, 2] do not fit");
     REFUSED(cj_scatter_reduce(x, 0, at, u, (cj_combine)9), CJ_EVALUE, "scatter_reduce: 9 is no cj_combine");
     REFUSED(cj_embedding_bag(w, INTS(c, 0, 3), INTS(c, 0), CJ_COMBINE_SUM), CJ_EINDEX,
             "embedding_bag: index 3 at position 1 is outside [0, 3)");

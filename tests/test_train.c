@@ -214,6 +214,14 @@ static void text_windows(void **state)
         assert_int_equal(cj_size(x, 0), e.n);
         if (epoch == 0) assert_near(cj_item(cj_min(x)), 0, 0);
     }
+    assert_int_equal(e.n, 8); /* 9 windows and the symbol after; one window is given up for the offset */
+    assert_true(cj_examples_of_text(cj_arange(c, 0, 11, 1, CJ_I64), 10, &e));
+    assert_int_equal(e.n, 1); /* unless it is the only one */
+    assert_true(cj_examples_of_text(cj_arange(c, 0, 21, 1, CJ_I64), 10, &e));
+    assert_int_equal(e.n, 1);
+    assert_false(cj_examples_of_text(cj_arange(c, 0, 10, 1, CJ_I64), 10, &e));
+    assert_error(c, CJ_EVALUE, "windows of 10 symbols from a text of 10");
+    cj_clear(c);
     assert_false(cj_examples_of_text(cj_arange(c, 0, 5, 1, CJ_I64), 10, &e));
     assert_error(c, CJ_EVALUE, "windows of 10 symbols from a text of 5");
     cj_ctx_free(c);
@@ -517,9 +525,16 @@ static void bad_arguments(void **state)
     assert_false(cj_train(j.net, NULL, .steps = 1).finished);
     assert_error(j.c, CJ_EVALUE, "no examples");
     cj_clear(j.c);
-    assert_false(cj_train(j.net, &j.train, .steps = -1).finished);
-    assert_error(j.c, CJ_EVALUE, "negative");
-    cj_clear(j.c);
+    cj_train_opts negative[6] = { { .batch = -1 },  { .epochs = -1 },     { .steps = -1 },
+                                  { .warmup = -1 }, { .eval_every = -1 }, { .save_every = -1 } };
+    for (int i = 0; i < 6; i++) {
+        assert_false((cj_train)(j.net, &j.train, &negative[i]).finished);
+        assert_error(j.c, CJ_EVALUE, "negative");
+        cj_clear(j.c);
+    }
+    cj_train_result all_zero = (cj_train)(j.net, &j.train, &(cj_train_opts){ 0 }); /* 10 epochs in batches of 32 */
+    assert_true(all_zero.finished);
+    assert_int_equal(all_zero.step, 20);
     assert_false(cj_train(j.net, &j.train, .steps = 1, .folder = "/proc/none").finished);
     assert_error(j.c, CJ_EFILE, "cannot be made");
     cj_clear(j.c);

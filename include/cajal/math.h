@@ -244,6 +244,100 @@ typedef struct cj_cg_result {
 /* A·x = b for symmetric positive definite A by conjugate gradients (Hestenes & Stiefel 1952), from 0. A direction with pᵀ·A·p <= 0 is CJ_EVALUE. */
 CJ_API cj_cg_result cj_conjugate_gradients(cj_ctx *c, cj_fn fn, void *user, cj_tensor *b, const cj_iteration_opts *opts);
 
+/* ---- probability ---------------------------------------------------------------------------------------------------------------------------------- */
+
+typedef enum cj_dist_kind {
+    CJ_DIST_NORMAL,
+    CJ_DIST_LAPLACE,
+    CJ_DIST_GUMBEL,
+    CJ_DIST_LOGISTIC,
+    CJ_DIST_STUDENT_T,
+    CJ_DIST_UNIFORM,
+    CJ_DIST_EXPONENTIAL,
+    CJ_DIST_GAMMA,
+    CJ_DIST_BETA,
+    CJ_DIST_VON_MISES,
+    CJ_DIST_BERNOULLI,
+    CJ_DIST_BINOMIAL,
+    CJ_DIST_POISSON,
+    CJ_DIST_DIRICHLET,
+    CJ_DIST_CATEGORICAL,
+    CJ_DIST_MULTINOMIAL,
+    CJ_DIST_DIAGONAL_NORMAL,
+    CJ_DISTS
+} cj_dist_kind;
+/* A distribution by value: a kind and parameter tensors, which broadcast; their joint shape is that of a batch of distributions. Make it with a cj_dist_… below; it lives as
+ * long as its tensors. Parameters outside of their range are an error that names distribution, parameter, element and value (checked here, on the host: not by replays). */
+typedef struct cj_dist {
+    cj_dist_kind kind;
+    cj_tensor *p[3];             /* parameters in the order of their constructor */
+    int64_t count;               /* multinomial: trials */
+    cj_tensor *shift, *factor;   /* cj_dist_affine, or NULL */
+    bool exp;                    /* cj_dist_exp */
+    cj_tensor *weights;          /* cj_dist_mixture: log weights [.., K], or NULL */
+} cj_dist;
+CJ_API cj_dist cj_dist_normal(cj_tensor *loc, cj_tensor *scale);
+CJ_API cj_dist cj_dist_laplace(cj_tensor *loc, cj_tensor *scale);                  /* e^(-|x - loc|/scale) / (2 scale) */
+CJ_API cj_dist cj_dist_gumbel(cj_tensor *loc, cj_tensor *scale);                   /* F(x) = e^(-e^-z), z = (x - loc)/scale */
+CJ_API cj_dist cj_dist_logistic(cj_tensor *loc, cj_tensor *scale);                 /* F(x) = sigmoid(z) */
+CJ_API cj_dist cj_dist_student_t(cj_tensor *loc, cj_tensor *scale, cj_tensor *df);
+CJ_API cj_dist cj_dist_uniform(cj_tensor *low, cj_tensor *high);
+CJ_API cj_dist cj_dist_exponential(cj_tensor *rate);
+CJ_API cj_dist cj_dist_gamma(cj_tensor *concentration, cj_tensor *rate);           /* x^(a-1) e^(-rate x) rate^a / Gamma(a) */
+CJ_API cj_dist cj_dist_beta(cj_tensor *a, cj_tensor *b);
+CJ_API cj_dist cj_dist_von_mises(cj_tensor *loc, cj_tensor *concentration);        /* e^(k cos(x - loc)) / (2 pi I0(k)); samples in [-pi, pi) */
+CJ_API cj_dist cj_dist_bernoulli(cj_tensor *p);
+CJ_API cj_dist cj_dist_binomial(cj_tensor *trials, cj_tensor *p);
+CJ_API cj_dist cj_dist_poisson(cj_tensor *rate);
+CJ_API cj_dist cj_dist_dirichlet(cj_tensor *concentration);                        /* [.., K]: outcomes fill the last axis */
+CJ_API cj_dist cj_dist_categorical(cj_tensor *logits);                             /* [.., K] -> i64 [..]; -INFINITY: never */
+CJ_API cj_dist cj_dist_multinomial(int64_t trials, cj_tensor *logits);             /* counts [.., K] */
+CJ_API cj_dist cj_dist_diagonal_normal(cj_tensor *loc, cj_tensor *scale);          /* [.., d]: independent coordinates, one outcome per row */
+CJ_API cj_dist cj_dist_log_normal(cj_tensor *loc, cj_tensor *scale);               /* e^X, X normal */
+CJ_API cj_dist cj_dist_affine(cj_dist d, cj_tensor *shift, cj_tensor *factor);     /* shift + factor·X of a continuous number; before cj_dist_exp, once */
+CJ_API cj_dist cj_dist_exp(cj_dist d);                                             /* e^X of a continuous number */
+/* Of the components d [.., K], all of one kind over numbers, one is chosen with probabilities softmax(logits [.., K]). */
+CJ_API cj_dist cj_dist_mixture(cj_tensor *logits, cj_dist d);
+
+typedef struct cj_dist_opts {
+    cj_stream stream;  /* CJ_STREAM_USER by default */
+} cj_dist_opts;
+/* `shape` outcomes of each distribution of the batch: [shape, batch] (vectors: and their axis). The same bits at every level and number of threads, except that exp and an
+ * affine map are cj_exp, cj_mul and cj_add. Gradients flow to the parameters of continuous kinds: by formula, for gamma, beta, Dirichlet and Student by implicit
+ * differentiation (first order); none for von Mises, discrete kinds and mixtures. */
+CJ_API cj_tensor *cj_dist_sample(cj_dist d, cj_shape shape, const cj_dist_opts *opts);
+CJ_API cj_tensor *cj_dist_log_prob(cj_dist d, cj_tensor *x);      /* -INFINITY outside of the support; x broadcasts against the batch */
+CJ_API cj_tensor *cj_dist_cdf(cj_dist d, cj_tensor *x);           /* not for von Mises and vectors */
+CJ_API cj_tensor *cj_dist_quantile(cj_dist d, cj_tensor *u);      /* normal, Laplace, Gumbel, logistic, uniform, exponential and what affine and exp make of them */
+CJ_API cj_tensor *cj_dist_mean(cj_dist d);
+CJ_API cj_tensor *cj_dist_variance(cj_dist d);                    /* categorical: none; von Mises: circular */
+CJ_API cj_tensor *cj_dist_entropy(cj_dist d);                     /* nats; not for mixtures, binomial, Poisson, multinomial */
+CJ_API cj_tensor *cj_dist_mgf(cj_dist d, cj_tensor *t);           /* E e^(t X); INFINITY where the integral is; an error for kinds without a closed form */
+CJ_API cj_tensor *cj_dist_kl(cj_dist p, cj_dist q);               /* E_p log(p/q), two of one kind with a closed form */
+
+/* Tables of probabilities along the last axis (not normalised here); 0·log 0 = 0. In nats: divide by log 2 for bits. */
+CJ_API cj_tensor *cj_entropy(cj_tensor *p);                            /* -sum p log p: [.., K] -> [..] */
+CJ_API cj_tensor *cj_relative_entropy(cj_tensor *p, cj_tensor *q);     /* sum p log(p/q); INFINITY where p > 0 = q */
+CJ_API cj_tensor *cj_table_cross_entropy(cj_tensor *p, cj_tensor *q);  /* -sum p log q */
+CJ_API cj_tensor *cj_jensen_shannon(cj_tensor *p, cj_tensor *q);       /* the mean of the relative entropies to (p + q)/2 */
+CJ_API cj_tensor *cj_mutual_information(cj_tensor *joint);             /* [.., X, Y] -> [..]: of the joint table to the product of its marginals */
+/* Distances of distributions. */
+CJ_API cj_tensor *cj_wasserstein1(cj_tensor *x, cj_tensor *y);         /* mean |x_(i) - y_(i)| of sorted samples, last axes of one length */
+CJ_API cj_tensor *cj_gaussian_w2(cj_tensor *m1, cj_tensor *s1, cj_tensor *m2, cj_tensor *s2); /* |m1 - m2|² + |s1 - s2|²: W2² of diagonal Gaussians, last axis */
+typedef struct cj_sinkhorn_opts {
+    double eps;          /* strength of the entropy; 0.05 */
+    int64_t iterations;  /* 100 */
+} cj_sinkhorn_opts;
+/* The cost sum P·cost [n, m] of the transport plan between a [n] and b [m] that minimises cost - eps·entropy, by updates of the potentials in the log domain (Cuturi 2013). */
+CJ_API cj_tensor *cj_sinkhorn(cj_tensor *cost, cj_tensor *a, cj_tensor *b, const cj_sinkhorn_opts *opts);
+/* mean k(x, x') + mean k(y, y') - 2 mean k(x, y), k = e^(-|x-y|²/(2 width²)): x [n, d], y [m, d]; all pairs, also of a point with itself. */
+CJ_API cj_tensor *cj_mmd_rbf(cj_tensor *x, cj_tensor *y, double width);
+typedef struct cj_cov_opts {
+    bool biased;  /* divide by n instead of n - 1 */
+} cj_cov_opts;
+CJ_API cj_tensor *cj_cov(cj_tensor *x, const cj_cov_opts *opts);       /* rows are samples: [n, d] -> [d, d] */
+CJ_API cj_tensor *cj_corr(cj_tensor *x);                               /* cov_ij / sqrt(cov_ii cov_jj) */
+
 #ifdef __cplusplus
 }
 #endif

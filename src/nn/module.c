@@ -64,6 +64,17 @@ void *cj_module_self(const cj_module *m) { return m ? m->self : NULL; }
 cj_ctx *cj_module_ctx(const cj_module *m) { return m ? m->ctx : NULL; }
 const char *cj_module_type_name(const cj_module *m) { return m ? m->type->name : ""; }
 
+bool cj__module_is(const cj_module *m, const cj_module_type *type, const char *function, cj_tensor *x)
+{
+    if (!m) {
+        if (x) cj__error(x->ctx, CJ_EVALUE, "%s: the module is NULL", function);
+        return false;
+    }
+    if (m->ctx->error) return false;
+    if (m->type != type) cj__error(m->ctx, CJ_EVALUE, "%s: the module is a %s; a %s expected", function, m->type->name, type->name);
+    return m->type == type;
+}
+
 static entry *add_entry(cj_module *m, const char *name)
 {
     cj_ctx *c = m->ctx;

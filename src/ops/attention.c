@@ -54,8 +54,8 @@ static cj_tensor *seen_by_position(const cj_tensor *s, const attention_attrs *a,
 static bool is_half(const cj_tensor *x) { return x->dtype == CJ_BF16 || x->dtype == CJ_F16; }
 static cj_tensor *widened(cj_tensor *x) { return is_half(x) ? cj_cast(x, CJ_F32) : x; }
 
-/* out: the result; saved: for the fused backward (see infer_attention), or NULL. */
-static bool definition(cj_ctx *c, const attention_attrs *a, cj_tensor *const *in, cj_tensor **out, cj_tensor **saved)
+/* out[0]: the result; out[1] and out[2], if they are wanted: what the fused backward saves (see infer_attention). */
+static bool definition(cj_ctx *c, const attention_attrs *a, cj_tensor *const *in, cj_tensor **out, bool saving)
 {
     const cj_reduce_opts last = { .axes = CJ_AXIS(-1), .keepdim = true };
     cj_tensor *q = widened(in[0]), *k = widened(in[1]), *v = widened(in[2]), *mask = mask_of(a, in, 3), *length = length_of(a, in, 3);
@@ -78,10 +78,10 @@ static bool definition(cj_ctx *c, const attention_attrs *a, cj_tensor *const *in
     }
     cj_tensor *p = tk ? cj_softmax(s, -1) : s;
     if (alive) p = cj_where(alive, p, zero);
-    if (saved) {
-        saved[0] =
+    if (saving) {
+        out[1] =
             tk ? cj_logsumexp(cj_detach(s), &(cj_reduce_opts){ .axes = CJ_AXIS(-1) }) : cj_sum(s, &(cj_reduce_opts){ .axes = CJ_AXIS(-1) });
-        if (alive) saved[0] = cj_where(cj_squeeze(alive, -1), saved[0], cj__const(s, INFINITY));
+        if (alive) out[1] = cj_where(cj_squeeze(alive, -1), out[1], cj__const(s, INFINITY));
     }
     if (a->drop > 0 && !c->error) {
         cj_tensor *keep = cj__bernoulli_at(c, &a->base, 1 - a->drop, cj__shape(p), (cj_dtype)p->dtype);
@@ -89,7 +89,7 @@ static bool definition(cj_ctx *c, const attention_attrs *a, cj_tensor *const *in
     }
     cj_tensor *y = cj_matmul(p, v);
     out[0] = cj_cast(y, (cj_dtype)in[0]->dtype);
-    if (saved) saved[1] = is_half(in[0]) ? cj_detach(y) : cj_zeros(c, CJ_SHAPE(0), CJ_F32);
+    if (saving) out[2] = is_half(in[0]) ? cj_detach(y) : cj_zeros(c, CJ_SHAPE(0), CJ_F32);
     return c->error == CJ_OK;
 }
 
@@ -99,12 +99,12 @@ static int64_t keys_in(cj_tensor *const *in) { return in[1]->shape[in[1]->ndim -
 static bool define_attention(cj_ctx *c, const void *attrs, cj_tensor *const *in, int nin, cj_tensor **out)
 {
     (void)nin;
-    return lengths_fit(c, length_of(attrs, in, 3), keys_in(in)) && definition(c, attrs, in, out, out + 1);
+    return lengths_fit(c, length_of(attrs, in, 3), keys_in(in)) && definition(c, attrs, in, out, true);
 }
 static bool define_composed(cj_ctx *c, const void *attrs, cj_tensor *const *in, int nin, cj_tensor **out)
 {
     (void)nin;
-    return lengths_fit(c, length_of(attrs, in, 3), keys_in(in)) && definition(c, attrs, in, out, NULL);
+    return lengths_fit(c, length_of(attrs, in, 3), keys_in(in)) && definition(c, attrs, in, out, false);
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------------------------------------- */

@@ -60,13 +60,25 @@ typedef struct cj_strided_attrs {
     int64_t shape[CJ_MAX_DIMS], stride[CJ_MAX_DIMS], offset;
 } cj_strided_attrs;
 
-/* Optimiser updates.  Inputs: step, parameters (flat), [f32 master copy,] first moment, second moment | learning rate, gradients.  Half-precision parameters have a
- * master; states that a rule does not have are absent.  Slices start on 64-byte borders of the parameters, at the same elements in all buffers. */
-typedef enum cj_update_rule { CJ_UPDATE_SGD, CJ_UPDATE_ADAM } cj_update_rule;
+/* Optimiser updates.  Inputs: step, parameters (flat), [f32 master copy,] states, [product of NAdam's momenta] | learning rate, gradients.  Half-precision parameters have
+ * a master; states that a rule does not have are absent.  Slices start on 64-byte borders of the parameters, at the same elements in all buffers. */
+typedef enum cj_update_rule {
+    CJ_UPDATE_SGD,
+    CJ_UPDATE_ADAM,
+    CJ_UPDATE_AMSGRAD,
+    CJ_UPDATE_ADAGRAD,
+    CJ_UPDATE_RMSPROP,
+    CJ_UPDATE_ADAMAX,
+    CJ_UPDATE_NADAM,
+    CJ_UPDATE_SIGN,
+    CJ_UPDATE_LION,
+    CJ_UPDATE_RULES
+} cj_update_rule;
 typedef struct cj_update_attrs {
     cj_write_attrs w;
     double momentum, dampening, weight_decay, beta1, beta2, eps, clip_norm;
-    int32_t rule, states, nesterov, decoupled, master, pad;
+    double lr_decay, momentum_decay; /* AdaGrad, NAdam */
+    int32_t rule, states, nesterov, decoupled, master, centred;
 } cj_update_attrs;
 
 #endif

@@ -46,7 +46,8 @@
     X(factor) \
     X(spectral) \
     X(matfun) \
-    X(matrix)
+    X(matrix) \
+    X(draw)
 
 /* clang-format on */
 #define CJ_FAMILY_DECLARED(family)                                                                                                         \

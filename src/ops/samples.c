@@ -187,6 +187,7 @@ int cj__samples(const cj_op *op, cj_sample *out)
     cj__samples_comm(&l, op->name);
     cj__samples_fourier(&l, op->name);
     cj__samples_special(&l, op->name);
+    cj__samples_draw(&l, op->name);
     cj__samples_write(&l, op->name);
     cj__samples_attention(&l, op->name);
     cj__samples_linalg(&l, op->name);

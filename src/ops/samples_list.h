@@ -78,6 +78,7 @@ void cj__samples_recurrent(cj_sample_list *l, const char *name);
 void cj__samples_comm(cj_sample_list *l, const char *name);
 void cj__samples_fourier(cj_sample_list *l, const char *name); /* src/math */
 void cj__samples_special(cj_sample_list *l, const char *name);
+void cj__samples_draw(cj_sample_list *l, const char *name);
 void cj__samples_write(cj_sample_list *l, const char *name);
 void cj__samples_attention(cj_sample_list *l, const char *name);
 void cj__samples_linalg(cj_sample_list *l, const char *name); /* src/math */

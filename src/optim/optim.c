@@ -1,13 +1,11 @@
-/* SGD with momentum and Adam(W): one operator updates all parameters of a dtype in one pass.
+/* Optimisers: one operator updates all parameters of a dtype in one pass.  SGD and Adam(W) are here, the other rules in adaptive.c.
  *
  * The update is an operator like any other, so a captured step contains it.  It reads the learning rate from a tensor and counts its steps in one; it computes the
  * gradient norm, if clipping is on, then changes parameters and states together: all or nothing.
  */
 #include <math.h>
 
-#include "cajal/optim.h"
-#include "nn/nn.h"
-#include "ops/attrs.h"
+#include "optim/optim.h"
 
 static bool infer_update(cj_call *call)
 {
@@ -26,12 +24,28 @@ static bool infer_update(cj_call *call)
 
 #define FEW_SLICES 64
 
+static cj_update_fn *kernel_of(const cj_cpu_kernels *k, int rule)
+{
+    switch ((cj_update_rule)rule) {
+    case CJ_UPDATE_ADAM: return k->adam;
+    case CJ_UPDATE_AMSGRAD: return k->amsgrad;
+    case CJ_UPDATE_ADAGRAD: return k->adagrad;
+    case CJ_UPDATE_RMSPROP: return k->rmsprop;
+    case CJ_UPDATE_ADAMAX: return k->adamax;
+    case CJ_UPDATE_NADAM: return k->nadam;
+    case CJ_UPDATE_SIGN: return k->sign;
+    case CJ_UPDATE_LION: return k->lion;
+    default: return k->sgd;
+    }
+}
+
 static bool run_update(cj_call *call)
 {
     cj_ctx *c = call->ctx;
     const cj_update_attrs *a = call->attrs;
     cj_tensor *step = call->in[0], *flat = call->in[1], *const *state = call->in + 2 + a->master;
-    cj_tensor *p = a->master ? call->in[2] : flat, *m = a->states > 0 ? state[0] : NULL, *v = a->states > 1 ? state[1] : NULL;
+    cj_tensor *p = a->master ? call->in[2] : flat, *held[3] = { NULL };
+    for (int k = 0; k < a->states; k++) held[k] = state[k];
     int first = (int)a->w.writes + 1, n = call->nin - first;
     int64_t at = 0, size = (int64_t)cj_dtype_size((cj_dtype)flat->dtype), align = 64 / size,
             wide = (int64_t)cj_dtype_size((cj_dtype)p->dtype);
@@ -41,8 +55,9 @@ static bool run_update(cj_call *call)
         const cj_tensor *g = call->in[first + i];
         slice[i] = (cj_update_slice){ .p = p->data + at * wide,
                                       .g = g->data,
-                                      .m = m ? m->data + at * wide : NULL,
-                                      .v = v ? v->data + at * wide : NULL,
+                                      .m = held[0] ? held[0]->data + at * wide : NULL,
+                                      .v = held[1] ? held[1]->data + at * wide : NULL,
+                                      .w = held[2] ? held[2]->data + at * wide : NULL,
                                       .half = a->master ? flat->data + at * size : NULL,
                                       .n = g->numel };
         at += (g->numel + align - 1) / align * align;
@@ -63,12 +78,20 @@ static bool run_update(cj_call *call)
                          .grad_scale = scale,
                          .nesterov = a->nesterov,
                          .decoupled = a->decoupled,
+                         .centred = a->centred,
+                         .bias1 = 1 - pow(a->beta1, t),
+                         .bias2 = 1 - pow(a->beta2, t),
                          .first = t == 1 };
-    if (a->rule == CJ_UPDATE_ADAM) {
-        o.bias1 = 1 - pow(a->beta1, t);
-        o.bias2 = 1 - pow(a->beta2, t);
+    if (a->rule == CJ_UPDATE_ADAGRAD) o.lr /= 1 + (t - 1) * a->lr_decay;
+    if (a->rule == CJ_UPDATE_NADAM) { /* the momentum warms up; product holds that of all momenta so far */
+        double *product = (double *)call->in[first - 2]->data;
+        double mu = a->beta1 * (1 - 0.5 * pow(0.96, t * a->momentum_decay)),
+               next = a->beta1 * (1 - 0.5 * pow(0.96, (t + 1) * a->momentum_decay));
+        *product *= mu;
+        o.step_g = o.lr * (1 - mu) / (1 - *product);
+        o.step_m = o.lr * next / (1 - *product * next);
     }
-    (a->rule == CJ_UPDATE_SGD ? c->k->sgd : c->k->adam)(c->pool, (cj_dtype)flat->dtype, slice, n, &o);
+    kernel_of(c->k, a->rule)(c->pool, (cj_dtype)flat->dtype, slice, n, &o);
     *count = t;
     return true;
 }
@@ -78,20 +101,10 @@ static bool run_update(cj_call *call)
         .name = op_name, .family = "update", .kind = CJ_WRITE, .flags = CJ_OP_WRITES | CJ_OP_WRITES_MANY | CJ_OP_NOGRAD, .nin = -1,        \
         .nout = 0, .attr_size = sizeof(cj_update_attrs), .infer = infer_update, .run = run_update                                          \
     }
-static const cj_op update_op[] = { [CJ_UPDATE_SGD] = ROW("sgd_update"), [CJ_UPDATE_ADAM] = ROW("adam_update") };
-
-struct cj_optim {
-    cj_object object;
-    cj_ctx *ctx;
-    cj_params *params;
-    cj_update_attrs attrs;
-    cj_tensor *step[CJ_DTYPES];   /* per dtype: each update counts for itself */
-    cj_tensor *master[CJ_DTYPES]; /* of half-precision parameters, f32 */
-    cj_tensor *m[CJ_DTYPES], *v[CJ_DTYPES];
-    cj_tensor *lr;
-    const cj_comm *comm; /* NULL: one process */
-    double lr_value;
-    int count; /* parameters when it was made */
+static const cj_op update_op[] = {
+    [CJ_UPDATE_SGD] = ROW("sgd_update"),         [CJ_UPDATE_ADAM] = ROW("adam_update"),       [CJ_UPDATE_AMSGRAD] = ROW("amsgrad_update"),
+    [CJ_UPDATE_ADAGRAD] = ROW("adagrad_update"), [CJ_UPDATE_RMSPROP] = ROW("rmsprop_update"), [CJ_UPDATE_ADAMAX] = ROW("adamax_update"),
+    [CJ_UPDATE_NADAM] = ROW("nadam_update"),     [CJ_UPDATE_SIGN] = ROW("sign_update"),       [CJ_UPDATE_LION] = ROW("lion_update"),
 };
 
 static void optim_free(cj_object *o)
@@ -100,8 +113,8 @@ static void optim_free(cj_object *o)
     for (int t = 0; t < CJ_DTYPES; t++) {
         cj_release(p->step[t]);
         cj_release(p->master[t]);
-        cj_release(p->m[t]);
-        cj_release(p->v[t]);
+        cj_release(p->product[t]);
+        for (int k = 0; k < 3; k++) cj_release(p->state[t][k]);
     }
     cj_release(p->lr);
     cj__free(p->ctx, p, sizeof *p);
@@ -114,28 +127,48 @@ void cj_optim_free(cj_optim *o)
     optim_free(&o->object);
 }
 
-static cj_tensor *state(cj_ctx *c, cj_dtype dtype, int ndim, int64_t n)
+static cj_tensor *state(cj_ctx *c, cj_dtype dtype, int ndim, int64_t n, double value)
 {
     cj_tensor *t = cj__tensor_persistent(c, dtype, ndim, &n, c->backend != NULL);
     if (!t) return NULL;
-    cj_assign_(t, cj_full(c, 0, CJ_SCALAR, dtype));
+    cj_assign_(t, cj_full(c, value, CJ_SCALAR, dtype));
     return t;
 }
 
-static cj_optim *optim_new(cj_params *p, const cj_update_attrs *a, double lr, const cj_comm *comm)
+/* Options: 0 means the usual value, CJ_ZERO zero. */
+double cj__value_or(double v, double usual) { return v == 0 ? usual : v == CJ_ZERO ? 0 : v; }
+
+static bool not_negative(cj_ctx *c, const char *rule, const char *what, double v)
+{
+    return v >= 0 || cj__error(c, CJ_EVALUE, "%s: %s %g; it must not be negative", rule, what, v);
+}
+static bool values_ok(cj_ctx *c, const cj__optim_request *r)
+{
+    const cj_update_attrs *a = &r->attrs;
+    if (!(r->lr >= 0)) return cj__error(c, CJ_EVALUE, "optimiser: learning rate %g", r->lr);
+    if (!(a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1)) {
+        if (a->rule == CJ_UPDATE_RMSPROP) return cj__error(c, CJ_EVALUE, "rmsprop: alpha %g; it must be in [0, 1)", a->beta2);
+        return cj__error(c, CJ_EVALUE, "%s: betas %g and %g; both must be in [0, 1)", r->name, a->beta1, a->beta2);
+    }
+    return not_negative(c, r->name, "momentum", a->momentum) && not_negative(c, r->name, "weight decay", a->weight_decay) &&
+           not_negative(c, r->name, "eps", a->eps) && not_negative(c, r->name, "clip_norm", a->clip_norm) &&
+           not_negative(c, r->name, "clip_value", r->clip_value) && not_negative(c, r->name, "lr_decay", a->lr_decay) &&
+           not_negative(c, r->name, "momentum_decay", a->momentum_decay) && not_negative(c, r->name, "initial", r->initial);
+}
+
+cj_optim *cj__optim_new(cj_params *p, const cj__optim_request *r)
 {
     if (!p || !cj__cancel_check(p->ctx)) return NULL;
     cj_ctx *c = p->ctx;
-    if (!(lr >= 0)) {
-        cj_fail(c, CJ_EVALUE, "optimiser: learning rate %g", lr);
-        return NULL;
-    }
+    const cj_update_attrs *a = &r->attrs;
+    const cj_comm *comm = r->comm;
+    if (!values_ok(c, r)) return NULL;
     if (p->n == 0) {
         cj_fail(c, CJ_EVALUE, "optimiser: there are no parameters");
         return NULL;
     }
-    if (p->n > CJ_MAX_INPUTS - 8) {
-        cj_fail(c, CJ_EVALUE, "optimiser: %d parameters, at most %d are possible", p->n, CJ_MAX_INPUTS - 8);
+    if (p->n > CJ_MAX_INPUTS - 10) {
+        cj_fail(c, CJ_EVALUE, "optimiser: %d parameters, at most %d are possible", p->n, CJ_MAX_INPUTS - 10);
         return NULL;
     }
     if (!cj_params_flatten(p)) return NULL;
@@ -145,20 +178,23 @@ static cj_optim *optim_new(cj_params *p, const cj_update_attrs *a, double lr, co
     o->params = p;
     o->count = p->n;
     o->attrs = *a;
+    memcpy(o->state_name, r->state_name, sizeof o->state_name);
+    o->clip_value = r->clip_value;
+    o->maximise = r->maximise;
     o->comm = comm && comm->size > 1 ? comm : NULL;
     cj__object_add(c, &o->object, optim_free);
     cj_scope s = cj_scope_open(c);
-    o->lr = state(c, CJ_F64, 0, 0);
+    o->lr = state(c, CJ_F64, 0, 0, r->lr);
     for (int t = CJ_F32; t <= CJ_F16; t++) {
         cj_tensor *flat = p->flat[t];
         if (!flat) continue;
         cj_dtype wide = t == CJ_F64 ? CJ_F64 : CJ_F32;
-        o->step[t] = state(c, CJ_F64, 0, 0);
-        if (a->states > 0) o->m[t] = state(c, wide, 1, flat->numel);
-        if (a->states > 1) o->v[t] = state(c, wide, 1, flat->numel);
+        o->step[t] = state(c, CJ_F64, 0, 0, 0);
+        if (a->rule == CJ_UPDATE_NADAM) o->product[t] = state(c, CJ_F64, 0, 0, 1);
+        for (int k = 0; k < a->states; k++) o->state[t][k] = state(c, wide, 1, flat->numel, r->initial);
         if (o->comm) cj_assign_(flat, cj_broadcast(flat, comm, 0));
         if ((cj_dtype)t == wide) continue;
-        o->master[t] = state(c, wide, 1, flat->numel);
+        o->master[t] = state(c, wide, 1, flat->numel, 0);
         cj_assign_(o->master[t], flat);
     }
     cj_scope_close(s);
@@ -166,7 +202,7 @@ static cj_optim *optim_new(cj_params *p, const cj_update_attrs *a, double lr, co
         cj_optim_free(o);
         return NULL;
     }
-    cj_optim_set_lr(o, lr);
+    cj_optim_set_lr(o, r->lr);
     return o;
 }
 
@@ -177,39 +213,40 @@ cj_optim *cj_sgd(cj_params *p, const cj_sgd_opts *opts)
         cj_fail(p->ctx, CJ_EVALUE, "sgd: Nesterov needs momentum and no dampening");
         return NULL;
     }
-    cj_update_attrs a = { .rule = CJ_UPDATE_SGD,
-                          .states = o.momentum != 0,
-                          .momentum = o.momentum,
-                          .dampening = o.dampening,
-                          .weight_decay = o.weight_decay,
-                          .nesterov = o.nesterov,
-                          .clip_norm = o.clip_norm };
-    return optim_new(p, &a, o.lr == 0 ? 0.01 : o.lr == CJ_ZERO ? 0 : o.lr, o.comm);
+    cj__optim_request r = { .name = "sgd",
+                            .attrs = { .rule = CJ_UPDATE_SGD,
+                                       .states = o.momentum != 0,
+                                       .momentum = o.momentum,
+                                       .dampening = o.dampening,
+                                       .weight_decay = o.weight_decay,
+                                       .nesterov = o.nesterov,
+                                       .clip_norm = o.clip_norm },
+                            .state_name = { "momentum_buffer" },
+                            .lr = cj__value_or(o.lr, 0.01),
+                            .clip_value = o.clip_value,
+                            .maximise = o.maximise,
+                            .comm = o.comm };
+    return cj__optim_new(p, &r);
 }
 
 static cj_optim *adam(cj_params *p, const cj_adam_opts *opts, bool decoupled)
 {
     cj_adam_opts o = opts ? *opts : (cj_adam_opts){ 0 };
-    double decay = o.weight_decay == CJ_ZERO ? 0 : o.weight_decay == 0 && decoupled ? 0.01 : o.weight_decay;
-    cj_update_attrs a = { .rule = CJ_UPDATE_ADAM,
-                          .states = 2,
-                          .beta1 = o.beta1 == 0         ? 0.9
-                                   : o.beta1 == CJ_ZERO ? 0
-                                                        : o.beta1,
-                          .beta2 = o.beta2 == 0         ? 0.999
-                                   : o.beta2 == CJ_ZERO ? 0
-                                                        : o.beta2,
-                          .eps = o.eps == 0         ? 1e-8
-                                 : o.eps == CJ_ZERO ? 0
-                                                    : o.eps,
-                          .weight_decay = decay,
-                          .decoupled = decoupled,
-                          .clip_norm = o.clip_norm };
-    if (p && (a.beta1 < 0 || a.beta1 >= 1 || a.beta2 < 0 || a.beta2 >= 1)) {
-        cj_fail(p->ctx, CJ_EVALUE, "adam: betas %g and %g; both must be in [0, 1)", a.beta1, a.beta2);
-        return NULL;
-    }
-    return optim_new(p, &a, o.lr == 0 ? 1e-3 : o.lr == CJ_ZERO ? 0 : o.lr, o.comm);
+    cj__optim_request r = { .name = "adam",
+                            .attrs = { .rule = o.amsgrad ? CJ_UPDATE_AMSGRAD : CJ_UPDATE_ADAM,
+                                       .states = o.amsgrad ? 3 : 2,
+                                       .beta1 = cj__value_or(o.beta1, 0.9),
+                                       .beta2 = cj__value_or(o.beta2, 0.999),
+                                       .eps = cj__value_or(o.eps, 1e-8),
+                                       .weight_decay = cj__value_or(o.weight_decay, decoupled ? 0.01 : 0),
+                                       .decoupled = decoupled,
+                                       .clip_norm = o.clip_norm },
+                            .state_name = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq" },
+                            .lr = cj__value_or(o.lr, 1e-3),
+                            .clip_value = o.clip_value,
+                            .maximise = o.maximise,
+                            .comm = o.comm };
+    return cj__optim_new(p, &r);
 }
 cj_optim *cj_adam(cj_params *p, const cj_adam_opts *opts) { return adam(p, opts, false); }
 cj_optim *cj_adamw(cj_params *p, const cj_adam_opts *opts) { return adam(p, opts, true); }
@@ -237,22 +274,25 @@ static bool update(cj_optim *o, cj_tensor **g, cj_tensor *zero)
         dtypes += o->step[t] != NULL;
     }
     if (!fits) return cj__error(c, CJ_ESTATE, "optimiser: the module's parameters have changed since it was made");
-    cj_tensor **in = cj__alloc(c, (size_t)(p->n + 8) * sizeof *in), *none;
+    cj_tensor **in = cj__alloc(c, (size_t)(p->n + 10) * sizeof *in), *none;
     if (!in) return false;
     /* Whatever can fail comes first; then all updates, which cannot be cancelled half way. */
     for (int i = 0; i < p->n && o->comm; i++) g[i] = cj_mul_scalar(cj_all_sum(g[i], o->comm), 1.0 / o->comm->size);
+    for (int i = 0; i < p->n && o->clip_value > 0; i++) g[i] = cj_clamp(g[i], -o->clip_value, o->clip_value);
     if (dtypes > 1 && o->attrs.clip_norm > 0) clip_together(o, g);
+    for (int i = 0; i < p->n && o->maximise; i++) g[i] = cj_neg(g[i]);
     for (int i = 0; i < p->n; i++) g[i] = cj_contiguous(g[i]);
     bool ok = cj__cancel_check(c) && (p->n <= FEW_SLICES || cj__scratch(c, (size_t)p->n * sizeof(cj_update_slice)));
     c->committing = ok;
+    if (o->scheduled) ok = ok && cj__optim_write_rate(o);
     for (int t = CJ_F32; t <= CJ_F16 && ok; t++) {
         if (!p->flat[t]) continue;
         int n = 0;
         in[n++] = o->step[t];
         in[n++] = p->flat[t];
         if (o->master[t]) in[n++] = o->master[t];
-        if (o->m[t]) in[n++] = o->m[t];
-        if (o->v[t]) in[n++] = o->v[t];
+        for (int k = 0; k < o->attrs.states; k++) in[n++] = o->state[t][k];
+        if (o->product[t]) in[n++] = o->product[t];
         cj_update_attrs a = o->attrs;
         a.w.writes = n;
         a.master = o->master[t] != NULL;
@@ -265,7 +305,7 @@ static bool update(cj_optim *o, cj_tensor **g, cj_tensor *zero)
     for (int i = 0; i < p->n && ok && zero; i++) /* the gradients that were used */
         if (p->item[i].tensor->grad) ok = !cj_is_poison(cj_assign_(p->item[i].tensor->grad, zero));
     c->committing = false;
-    cj__free(c, in, (size_t)(p->n + 8) * sizeof *in);
+    cj__free(c, in, (size_t)(p->n + 10) * sizeof *in);
     return ok;
 }
 
@@ -319,10 +359,14 @@ void cj_optim_set_lr(cj_optim *o, double lr)
 {
     if (!o || o->ctx->error) return;
     cj_scope s = cj_scope_open(o->ctx);
-    if (!cj_is_poison(cj_assign_(o->lr, cj_full(o->ctx, lr, CJ_SCALAR, CJ_F64)))) o->lr_value = lr;
+    if (!cj_is_poison(cj_assign_(o->lr, cj_full(o->ctx, lr, CJ_SCALAR, CJ_F64)))) o->lr_value = lr, o->scheduled = false;
     cj_scope_close(s);
 }
-double cj_optim_lr(const cj_optim *o) { return o ? o->lr_value : NAN; }
+double cj_optim_lr(const cj_optim *o)
+{
+    if (!o) return NAN;
+    return o->scheduled ? cj_rate_at(&o->rate, cj_optim_steps((cj_optim *)o)) : o->lr_value;
+}
 cj_params *cj_optim_params(cj_optim *o) { return o ? o->params : NULL; }
 
 int64_t cj_optim_steps(cj_optim *o)
@@ -337,9 +381,9 @@ int cj_optim_state(cj_optim *o, void (*visit)(void *user, const char *name, cj_t
     int n = 0;
     for (int t = CJ_F32; o && t <= CJ_F16; t++) {
         char name[64];
-        cj_tensor *const item[4] = { o->step[t], o->master[t], o->m[t], o->v[t] };
-        const char *const label[4] = { "step", "master", o->attrs.rule == CJ_UPDATE_SGD ? "momentum_buffer" : "exp_avg", "exp_avg_sq" };
-        for (int k = 0; k < 4; k++) {
+        cj_tensor *const *held = o->state[t], *const item[6] = { o->step[t], o->master[t], held[0], held[1], held[2], o->product[t] };
+        const char *const label[6] = { "step", "master", o->state_name[0], o->state_name[1], o->state_name[2], "mu_product" };
+        for (int k = 0; k < 6; k++) {
             if (!item[k]) continue;
             snprintf(name, sizeof name, "%s%s%s", label[k], t == CJ_F32 ? "" : ".", t == CJ_F32 ? "" : cj_dtype_name((cj_dtype)t));
             visit(user, name, item[k]);

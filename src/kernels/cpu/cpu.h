@@ -112,18 +112,19 @@ typedef void cj_random_fn(cj_pool *pool, cj_draw kind, cj_dtype t, uint64_t seed
 
 /* ---- updates (update.c): one pass over a list of parameters ---------------------------------------------------------------------------- */
 
-typedef struct cj_update_slice { /* all contiguous, n elements; of dtype t, but for bf16 and f16 p, m and v are f32 */
+typedef struct cj_update_slice { /* all contiguous, n elements; of dtype t, but for bf16 and f16 p and the states are f32 */
     void *p;                     /* parameter, or its master copy */
     const void *g;               /* gradient */
-    void *m, *v;                 /* states, or NULL */
+    void *m, *v, *w;             /* states, or NULL */
     void *half;                  /* bf16, f16: the parameter, which gets p rounded; else NULL */
     int64_t n;
 } cj_update_slice;
 typedef struct cj_update_opts {
     double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
-    double bias1, bias2; /* 1 - beta1^t, 1 - beta2^t */
-    double grad_scale;   /* every gradient is multiplied by this first (clipping, loss scale) */
-    bool nesterov, decoupled /* AdamW */, amsgrad, first /* momentum: first step copies the gradient */;
+    double bias1, bias2;   /* 1 - beta1^t, 1 - beta2^t */
+    double grad_scale;     /* every gradient is multiplied by this first (clipping, loss scale) */
+    double step_g, step_m; /* NAdam: what the gradient and its mean are multiplied by */
+    bool nesterov, decoupled /* AdamW */, centred /* RMSProp */, first /* momentum: first step copies the gradient */;
 } cj_update_opts;
 /* PyTorch's formulas.  SGD: g += wd*p; m = momentum*m + (1-dampening)*g (m = g on the first step); p -= lr*(nesterov ? g + momentum*m : m). */
 typedef void cj_update_fn(cj_pool *pool, cj_dtype t, const cj_update_slice *slices, int n_slices, const cj_update_opts *o);
@@ -197,7 +198,7 @@ typedef struct cj_cpu_kernels {
     cj_attention_fn *attention;
     cj_attention_workspace_fn *attention_workspace;
     cj_random_fn *random;
-    cj_update_fn *sgd, *adam;
+    cj_update_fn *sgd, *adam, *amsgrad, *adagrad, *rmsprop, *adamax, *nadam, *sign, *lion;
     cj_sumsq_fn *sumsq;
     cj_small_fn *small;
 } cj_cpu_kernels;

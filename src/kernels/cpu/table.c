@@ -63,7 +63,8 @@ cj_cross_entropy_bwd_fn CJ_K(cj__cross_entropy_bwd);
 cj_attention_fn CJ_K(cj__attention);
 cj_attention_workspace_fn CJ_K(cj__attention_workspace);
 cj_random_fn CJ_K(cj__random);
-cj_update_fn CJ_K(cj__sgd), CJ_K(cj__adam);
+cj_update_fn CJ_K(cj__sgd), CJ_K(cj__adam), CJ_K(cj__amsgrad), CJ_K(cj__adagrad), CJ_K(cj__rmsprop), CJ_K(cj__adamax), CJ_K(cj__nadam),
+    CJ_K(cj__sign), CJ_K(cj__lion);
 cj_sumsq_fn CJ_K(cj__sumsq);
 cj_small_fn CJ_K(cj__small);
 
@@ -150,6 +151,13 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
     .random = CJ_K(cj__random),
     .sgd = CJ_K(cj__sgd),
     .adam = CJ_K(cj__adam),
+    .amsgrad = CJ_K(cj__amsgrad),
+    .adagrad = CJ_K(cj__adagrad),
+    .rmsprop = CJ_K(cj__rmsprop),
+    .adamax = CJ_K(cj__adamax),
+    .nadam = CJ_K(cj__nadam),
+    .sign = CJ_K(cj__sign),
+    .lion = CJ_K(cj__lion),
     .sumsq = CJ_K(cj__sumsq),
     .small = CJ_K(cj__small),
 };

@@ -1,75 +1,13 @@
 /* Parameter updates: one pass over a list of parameters, PyTorch's formulas in PyTorch's order (torch.optim.SGD, Adam, AdamW).
  *
- * The slices are walked as one long vector cut into chunks of fixed size, so that many small parameters and one large one run equally well on several
- * threads.  Everything is elementwise: chunk borders do not show in the result.
+ * Everything is elementwise: the borders of chunks (update.h) do not show in the result.  The other rules: update_adaptive.c.
  */
 #include <math.h>
 
-#include "kernels/cpu/convert.h"
-#include "kernels/cpu/cpu.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/update.h"
 
-#define CHUNK 16384
-#define PARTIALS 256   /* of the sum of squares */
-#define HALF_BLOCK 512 /* elements of a half-precision gradient that are in f32 at a time */
-
-typedef struct update_job {
-    cj_dtype t;
-    const cj_update_slice *slice;
-    int n_slices;
-    const cj_update_opts *o;
-    int64_t chunk;
-    double *partial;
-} update_job;
-
-static int64_t total_of(const cj_update_slice *s, int n)
-{
-    int64_t total = 0;
-    for (int k = 0; k < n; k++) total += s[k].n;
-    return total;
-}
-
-/* The pieces of slices that make up [begin, end) of the concatenation. */
-typedef struct walk {
-    const cj_update_slice *s;
-    int64_t skip, left;
-} walk;
-
-static walk walk_from(const update_job *j, int64_t begin, int64_t end)
-{
-    const cj_update_slice *s = j->slice;
-    int64_t at = begin;
-    while (at >= s->n) at -= s++->n;
-    return (walk){ s, at, end - begin };
-}
-/* The next piece: elements [*from, *to) of *s. */
-static bool walk_next(walk *w, const cj_update_slice **s, int64_t *from, int64_t *to)
-{
-    if (w->left <= 0) return false;
-    while (w->skip >= w->s->n) w->skip -= w->s++->n;
-    *s = w->s;
-    *from = w->skip;
-    *to = w->s->n - w->skip < w->left ? w->s->n : w->skip + w->left;
-    w->left -= *to - *from;
-    w->skip = *to;
-    return true;
-}
-
-/* A half-precision gradient, block by block in f32.  A call of half_next ends the block before it: its parameters are rounded. */
-typedef struct half_piece {
-    int64_t from, at, n;
-    float g[HALF_BLOCK];
-} half_piece;
-
-static bool half_next(cj_dtype t, const cj_update_slice *s, int64_t to, half_piece *h)
-{
-    if (h->n) CJ_K(cj__convert)(CJ_F32, (const float *)s->p + h->at, t, (uint16_t *)s->half + h->at, h->n);
-    h->at = h->from;
-    h->n = to - h->at < HALF_BLOCK ? to - h->at : HALF_BLOCK;
-    h->from += h->n;
-    if (h->n > 0) CJ_K(cj__convert)(t, (const uint16_t *)s->g + h->at, CJ_F32, h->g, h->n);
-    return h->n > 0;
-}
+#define PARTIALS 256 /* of the sum of squares */
 
 /* ---- SGD --------------------------------------------------------------------------------------------------------------------------------- */
 
@@ -160,18 +98,9 @@ static void sgd_range(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
-static void run(cj_pool *pool, cj_dtype t, const cj_update_slice *slices, int n_slices, const cj_update_opts *o, cj_range_fn fn)
-{
-    const int64_t total = total_of(slices, n_slices);
-    update_job j = { .t = t, .slice = slices, .n_slices = n_slices, .o = o };
-    if (total <= 0) return;
-    if (total <= CHUNK) fn(&j, 0, total, 0);
-    else cj__parallel_for(pool, total, CHUNK, fn, &j);
-}
-
 void CJ_K(cj__sgd)(cj_pool *pool, cj_dtype t, const cj_update_slice *slices, int n_slices, const cj_update_opts *o)
 {
-    run(pool, t, slices, n_slices, o, sgd_range);
+    update_run(pool, t, slices, n_slices, o, sgd_range);
 }
 
 /* ---- Adam (Kingma and Ba, 2015), AdamW (Loshchilov and Hutter, 2019) ------------------------------------------------------------------------ */
@@ -261,7 +190,7 @@ static void adam_range(void *arg, int64_t begin, int64_t end, int worker)
 
 void CJ_K(cj__adam)(cj_pool *pool, cj_dtype t, const cj_update_slice *slices, int n_slices, const cj_update_opts *o)
 {
-    run(pool, t, slices, n_slices, o, adam_range);
+    update_run(pool, t, slices, n_slices, o, adam_range);
 }
 
 /* ---- sum of squares ------------------------------------------------------------------------------------------------------------------------ */

@@ -1,0 +1,48 @@
+/* Shared by the files of probability: draws with tensors as parameters, and what a distribution is made of. */
+#ifndef CJ_MATH_DIST_H
+#define CJ_MATH_DIST_H
+
+#include "cajal/math.h"
+#include "ops/compose.h"
+
+typedef enum cj_draw_kind {
+    CJ_DRAW_GAMMA,
+    CJ_DRAW_POISSON,
+    CJ_DRAW_BINOMIAL, /* trials and probability */
+    CJ_DRAW_VON_MISES,
+    CJ_DRAW_CATEGORICAL, /* logits [.., K] -> i64 [..] */
+    CJ_DRAW_MULTINOMIAL,
+    CJ_DRAW_GUMBEL, /* standard noise from here on */
+    CJ_DRAW_LOGISTIC,
+    CJ_DRAW_LAPLACE
+} cj_draw_kind;
+cj_tensor *cj__draw(cj_draw_kind kind, cj_tensor *a, cj_tensor *b, int64_t count, cj_shape shape, cj_stream stream);
+cj_tensor *cj__draw_noise(cj_ctx *c, cj_draw_kind kind, cj_shape shape, cj_dtype dtype, cj_stream stream);
+cj_tensor *cj__gammainc_da(cj_tensor *a, cj_tensor *x);
+
+/* Kinds as a table: name, number of parameters, does an outcome fill the last axis. */
+typedef struct cj_dist_row {
+    const char *name;
+    int params;
+    bool vector;
+} cj_dist_row;
+extern const cj_dist_row cj__dists[];
+
+/* The context of a distribution whose parameters are usable, or NULL; the error is set where there is a context. */
+cj_ctx *cj__dist_ctx(const cj_dist *d, const char *what);
+/* "no closed form": sets the error. */
+cj_tensor *cj__dist_none(const cj_dist *d, const char *what);
+/* The distribution without its outermost layer (exp, then affine). */
+cj_dist cj__dist_inner(const cj_dist *d);
+
+static inline cj_tensor *cj__last_sum(cj_tensor *x) { return cj_sum(x, &(cj_reduce_opts){ .axes = CJ_AXIS(-1) }); }
+/* condition ? a : value */
+static inline cj_tensor *cj__else(cj_tensor *condition, cj_tensor *a, double value)
+{
+    return cj_where(condition, a, cj__const_like(a, value));
+}
+
+#define CJ_EULER 0.57721566490153286061
+#define CJ_LOG_2PI 1.83787706640934548356
+
+#endif
