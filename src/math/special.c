@@ -274,12 +274,13 @@ CJ_COMPOSE(sinc)
 }
 /* log(e^x - 1) = x + log(1 - e^-x), x > 0. */
 CJ_COMPOSE(softplus_inverse) { return cj_add(in[0], cj_log(cj_neg(cj_expm1(cj_neg(in[0]))))); }
-/* log(e^a + e^b) = max + log(1 + e^-|a-b|). */
+/* log(e^a + e^b) = larger + log(1 + e^(smaller - larger)); infinities are what they are. */
 CJ_COMPOSE(logaddexp)
 {
-    cj_tensor *a = in[0], *b = in[1], *same = cj_eq(a, b); /* infinities of one sign: their difference is NaN */
-    cj_tensor *d = cj_where(same, cj__const_like(a, 0), cj_sub(a, b));
-    return cj_add(cj_where(cj_gt(a, b), a, b), cj_softplus(cj_neg(cj_abs(d))));
+    cj_tensor *a = in[0], *b = in[1], *first = cj_ge(a, b), *large = cj_where(first, a, b), *small = cj_where(first, b, a);
+    cj_tensor *finite = cj_isfinite(large), *zero = cj__const_like(a, 0);
+    cj_tensor *below = cj_sub(cj_where(finite, small, zero), cj_where(finite, large, zero));
+    return cj_add(large, cj_softplus(below));
 }
 /* x log y, and 0 where x is 0. */
 CJ_COMPOSE(xlogy)
