@@ -128,7 +128,8 @@ cj_tensor *cj_multihead_forward(cj_module *m, cj_tensor *query, cj_tensor *key, 
 static cj_tensor *angles(cj_ctx *c, int64_t start, int64_t length, int64_t dim, double base)
 {
     cj_tensor *t = cj_arange(c, (double)start, (double)(start + length), 1, CJ_F64);
-    cj_tensor *i = cj_arange(c, 0, (double)(dim / 2), 1, CJ_F64);
+    const int64_t pairs = dim / 2;
+    cj_tensor *i = cj_arange(c, 0, (double)pairs, 1, CJ_F64);
     return cj_outer(t, cj_exp(cj_mul_scalar(i, -2 * log(base) / (double)dim)));
 }
 
