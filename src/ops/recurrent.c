@@ -272,7 +272,7 @@ static void derivative(cj_vjp_args *v)
     in[n++] = v->out[3];
     at.given = 0;
     for (int j = 0; j < 3; j++)
-        if (v->g[j] && (j < 2 || at.cell == CJ_CELL_LSTM)) at.given |= 1 << j, in[n++] = cj_contiguous(v->g[j]);
+        if ((j < 2 || at.cell == CJ_CELL_LSTM) && v->g[j]) at.given |= 1 << j, in[n++] = cj_contiguous(v->g[j]);
     if (!at.given) return;
     cj__apply_n(v->ctx, &cj__ops_recurrent[BACKWARD + at.cell], &at, in, n, out);
     int i = 2;
