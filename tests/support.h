@@ -29,6 +29,13 @@
         assert_string_equal(cj_code_name(cj_error(c)), cj_code_name(code));                                                                \
         assert_says(c, text);                                                                                                              \
     } while (0)
+/* The call sets this error in c, with these words; the context is cleared. */
+#define REFUSED(code, text, ...)                                                                                                           \
+    do {                                                                                                                                   \
+        (void)(__VA_ARGS__);                                                                                                               \
+        assert_error(c, code, text);                                                                                                       \
+        cj_clear(c);                                                                                                                       \
+    } while (0)
 #define assert_near(a, b, tolerance)                                                                                                       \
     do {                                                                                                                                   \
         double near_a = (a), near_b = (b);                                                                                                 \

@@ -359,13 +359,6 @@ static void det_roi_pool(void **state)
     cj_ctx_free(c);
 }
 
-#define REFUSED(code, text, call)                                                                                                          \
-    do {                                                                                                                                   \
-        (void)(call);                                                                                                                      \
-        assert_error(c, code, text);                                                                                                       \
-        cj_clear(c);                                                                                                                       \
-    } while (0)
-
 static void bad_input(void **state)
 {
     (void)state;

@@ -193,12 +193,6 @@ static void graph_ring_conv(void **state)
     cj_ctx_free(c);
 }
 
-#define REFUSED(code, text, call)                                                                                                          \
-    do {                                                                                                                                   \
-        (void)(call);                                                                                                                      \
-        assert_error(c, code, text);                                                                                                       \
-        cj_clear(c);                                                                                                                       \
-    } while (0)
 static cj_tensor *numbers(cj_ctx *c, int64_t a, int64_t b, int64_t d, int64_t e)
 {
     return cj_from_i64(c, (int64_t[]){ a, b, d, e }, CJ_SHAPE(4));
