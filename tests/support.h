@@ -30,7 +30,7 @@
         assert_says(c, text);                                                                                                              \
     } while (0)
 /* The call sets this error in c, with these words; the context is cleared. */
-#define REFUSED(code, text, ...)                                                                                                           \
+#define assert_refused(code, text, ...)                                                                                                    \
     do {                                                                                                                                   \
         (void)(__VA_ARGS__);                                                                                                               \
         assert_error(c, code, text);                                                                                                       \

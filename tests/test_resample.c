@@ -365,44 +365,46 @@ static void bad_input(void **state)
     cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
     cj_tensor *x = cj_zeros(c, CJ_SHAPE(1, 4, 4, 6), CJ_F32), *ints = cj_zeros(c, CJ_SHAPE(1, 4, 4, 6), CJ_I64),
               *flat = cj_zeros(c, CJ_SHAPE(4, 6), CJ_F32);
-    REFUSED(CJ_ESHAPE, "interpolate: the input [4, 6]; [N, C, ..] with 1 to 3 spatial axes expected", cj_interpolate(flat, .scale = 2));
-    REFUSED(CJ_EDTYPE, "interpolate: the input is i64; a float type expected", cj_interpolate(ints, .scale = 2));
-    REFUSED(CJ_EVALUE, "interpolate: neither size nor scale is given", cj_interpolate(x));
-    REFUSED(CJ_EVALUE, "interpolate: a size and a scale are given", cj_interpolate(x, .scale = 2, .size = CJ_SHAPE(2, 2)));
-    REFUSED(CJ_EVALUE, "interpolate: 1 sizes for the 2 spatial axes", cj_interpolate(x, .size = CJ_SHAPE(2)));
-    REFUSED(CJ_EVALUE, "interpolate: size 0 from an axis of 4", cj_interpolate(x, .size = CJ_SHAPE(0, 2)));
-    REFUSED(CJ_EVALUE, "interpolate: size 0 from an axis of 4", cj_interpolate(x, .scale = 0.1));
-    REFUSED(CJ_EVALUE, "interpolate: scale -1 of an axis of 4", cj_interpolate(x, .scale = -1));
-    REFUSED(CJ_EVALUE, "interpolate: scale nan", cj_interpolate(x, .scale = NAN));
-    REFUSED(CJ_EVALUE, "interpolate: scale 1e+30", cj_interpolate(x, .scale = 1e30));
-    REFUSED(CJ_EVALUE, "interpolate: mode 9 is none of", cj_interpolate(x, .scale = 2, .mode = (cj_interpolation)9));
-    REFUSED(CJ_EVALUE, "interpolate: align_corners has no meaning for nearest", cj_interpolate(x, .scale = 2, .align_corners = true));
-    REFUSED(CJ_ESHAPE, "pixel_shuffle: the input [4, 6]", cj_pixel_shuffle(flat, 2));
-    REFUSED(CJ_ESHAPE, "pixel_shuffle: 4 channels of [1, 4, 4, 6] are no multiple of 3", cj_pixel_shuffle(x, 3));
-    REFUSED(CJ_EVALUE, "pixel_shuffle: factor 0", cj_pixel_shuffle(x, 0));
-    REFUSED(CJ_ESHAPE, "pixel_unshuffle: height and width of [1, 4, 4, 6] are no multiples of 4", cj_pixel_unshuffle(x, 4));
+    assert_refused(CJ_ESHAPE, "interpolate: the input [4, 6]; [N, C, ..] with 1 to 3 spatial axes expected",
+                   cj_interpolate(flat, .scale = 2));
+    assert_refused(CJ_EDTYPE, "interpolate: the input is i64; a float type expected", cj_interpolate(ints, .scale = 2));
+    assert_refused(CJ_EVALUE, "interpolate: neither size nor scale is given", cj_interpolate(x));
+    assert_refused(CJ_EVALUE, "interpolate: a size and a scale are given", cj_interpolate(x, .scale = 2, .size = CJ_SHAPE(2, 2)));
+    assert_refused(CJ_EVALUE, "interpolate: 1 sizes for the 2 spatial axes", cj_interpolate(x, .size = CJ_SHAPE(2)));
+    assert_refused(CJ_EVALUE, "interpolate: size 0 from an axis of 4", cj_interpolate(x, .size = CJ_SHAPE(0, 2)));
+    assert_refused(CJ_EVALUE, "interpolate: size 0 from an axis of 4", cj_interpolate(x, .scale = 0.1));
+    assert_refused(CJ_EVALUE, "interpolate: scale -1 of an axis of 4", cj_interpolate(x, .scale = -1));
+    assert_refused(CJ_EVALUE, "interpolate: scale nan", cj_interpolate(x, .scale = NAN));
+    assert_refused(CJ_EVALUE, "interpolate: scale 1e+30", cj_interpolate(x, .scale = 1e30));
+    assert_refused(CJ_EVALUE, "interpolate: mode 9 is none of", cj_interpolate(x, .scale = 2, .mode = (cj_interpolation)9));
+    assert_refused(CJ_EVALUE, "interpolate: align_corners has no meaning for nearest",
+                   cj_interpolate(x, .scale = 2, .align_corners = true));
+    assert_refused(CJ_ESHAPE, "pixel_shuffle: the input [4, 6]", cj_pixel_shuffle(flat, 2));
+    assert_refused(CJ_ESHAPE, "pixel_shuffle: 4 channels of [1, 4, 4, 6] are no multiple of 3", cj_pixel_shuffle(x, 3));
+    assert_refused(CJ_EVALUE, "pixel_shuffle: factor 0", cj_pixel_shuffle(x, 0));
+    assert_refused(CJ_ESHAPE, "pixel_unshuffle: height and width of [1, 4, 4, 6] are no multiples of 4", cj_pixel_unshuffle(x, 4));
     cj_tensor *grid = cj_zeros(c, CJ_SHAPE(1, 2, 2, 2), CJ_F32), *wrong = cj_zeros(c, CJ_SHAPE(1, 2, 2, 3), CJ_F32);
-    REFUSED(CJ_ESHAPE, "grid_sample: input [1, 4, 4, 6] and grid [1, 2, 2, 3]", cj_grid_sample(x, wrong));
-    REFUSED(CJ_EDTYPE, "grid_sample: input f32 and grid f64", cj_grid_sample(x, cj_cast(grid, CJ_F64)));
-    REFUSED(CJ_EVALUE, "grid_sample: mode 4", cj_grid_sample(x, grid, .mode = CJ_INTERP_NEAREST_EXACT));
-    REFUSED(CJ_EVALUE, "grid_sample: padding 2", cj_grid_sample(x, grid, .padding = CJ_PAD_CYCLIC));
-    REFUSED(CJ_ESHAPE, "grid_sample: the input [1, 4, 0, 6] has no pixels", cj_grid_sample(cj_slice(x, 2, 0, 0, 1), grid));
-    REFUSED(CJ_ESHAPE, "affine_grid: theta [4, 6] and size [1, 1, 2, 2]", cj_affine_grid(flat, CJ_SHAPE(1, 1, 2, 2), false));
-    REFUSED(CJ_EVALUE, "affine_grid: size [1, 1, 0, 2]",
-            cj_affine_grid(cj_zeros(c, CJ_SHAPE(1, 2, 3), CJ_F32), CJ_SHAPE(1, 1, 0, 2), false));
+    assert_refused(CJ_ESHAPE, "grid_sample: input [1, 4, 4, 6] and grid [1, 2, 2, 3]", cj_grid_sample(x, wrong));
+    assert_refused(CJ_EDTYPE, "grid_sample: input f32 and grid f64", cj_grid_sample(x, cj_cast(grid, CJ_F64)));
+    assert_refused(CJ_EVALUE, "grid_sample: mode 4", cj_grid_sample(x, grid, .mode = CJ_INTERP_NEAREST_EXACT));
+    assert_refused(CJ_EVALUE, "grid_sample: padding 2", cj_grid_sample(x, grid, .padding = CJ_PAD_CYCLIC));
+    assert_refused(CJ_ESHAPE, "grid_sample: the input [1, 4, 0, 6] has no pixels", cj_grid_sample(cj_slice(x, 2, 0, 0, 1), grid));
+    assert_refused(CJ_ESHAPE, "affine_grid: theta [4, 6] and size [1, 1, 2, 2]", cj_affine_grid(flat, CJ_SHAPE(1, 1, 2, 2), false));
+    assert_refused(CJ_EVALUE, "affine_grid: size [1, 1, 0, 2]",
+                   cj_affine_grid(cj_zeros(c, CJ_SHAPE(1, 2, 3), CJ_F32), CJ_SHAPE(1, 1, 0, 2), false));
     cj_tensor *box = cj_from_f32(c, (float[]){ 0, 0, 0, 3, 3 }, CJ_SHAPE(1, 5));
-    REFUSED(CJ_ESHAPE, "roi_align: input [1, 4, 4, 6] and boxes [4, 6]; [N, C, H, W] and [K, 5] expected",
-            cj_roi_align(x, flat, .size = CJ_SHAPE(2, 2)));
-    REFUSED(CJ_EVALUE, "roi_align: size [2]; a height and a width expected", cj_roi_align(x, box, .size = CJ_SHAPE(2)));
-    REFUSED(CJ_EDTYPE, "roi_pool: input i64 and boxes f32", cj_roi_pool(ints, box, .size = CJ_SHAPE(2, 2)));
-    REFUSED(CJ_EVALUE, "roi_align: sampling_ratio -1", cj_roi_align(x, box, .size = CJ_SHAPE(2, 2), .sampling_ratio = -1));
-    REFUSED(CJ_EVALUE, "roi_align: spatial_scale -2", cj_roi_align(x, box, .size = CJ_SHAPE(2, 2), .spatial_scale = -2));
+    assert_refused(CJ_ESHAPE, "roi_align: input [1, 4, 4, 6] and boxes [4, 6]; [N, C, H, W] and [K, 5] expected",
+                   cj_roi_align(x, flat, .size = CJ_SHAPE(2, 2)));
+    assert_refused(CJ_EVALUE, "roi_align: size [2]; a height and a width expected", cj_roi_align(x, box, .size = CJ_SHAPE(2)));
+    assert_refused(CJ_EDTYPE, "roi_pool: input i64 and boxes f32", cj_roi_pool(ints, box, .size = CJ_SHAPE(2, 2)));
+    assert_refused(CJ_EVALUE, "roi_align: sampling_ratio -1", cj_roi_align(x, box, .size = CJ_SHAPE(2, 2), .sampling_ratio = -1));
+    assert_refused(CJ_EVALUE, "roi_align: spatial_scale -2", cj_roi_align(x, box, .size = CJ_SHAPE(2, 2), .spatial_scale = -2));
     cj_tensor *other = cj_from_f32(c, (float[]){ 1, 0, 0, 3, 3 }, CJ_SHAPE(1, 5)),
               *far_away = cj_from_f32(c, (float[]){ 0, 0, 0, 1e9f, 3 }, CJ_SHAPE(1, 5)),
               *nothing = cj_from_f32(c, (float[]){ 0, 0, NAN, 3, 3 }, CJ_SHAPE(1, 5));
-    REFUSED(CJ_EINDEX, "roi_pool: box 0 is of image 1, the input has 1", cj_roi_pool(x, other, .size = CJ_SHAPE(2, 2)));
-    REFUSED(CJ_EVALUE, "roi_align: box 0 has a corner at 1e+09", cj_roi_align(x, far_away, .size = CJ_SHAPE(2, 2)));
-    REFUSED(CJ_EVALUE, "roi_align: box 0 has a corner at nan", cj_roi_align(x, nothing, .size = CJ_SHAPE(2, 2)));
+    assert_refused(CJ_EINDEX, "roi_pool: box 0 is of image 1, the input has 1", cj_roi_pool(x, other, .size = CJ_SHAPE(2, 2)));
+    assert_refused(CJ_EVALUE, "roi_align: box 0 has a corner at 1e+09", cj_roi_align(x, far_away, .size = CJ_SHAPE(2, 2)));
+    assert_refused(CJ_EVALUE, "roi_align: box 0 has a corner at nan", cj_roi_align(x, nothing, .size = CJ_SHAPE(2, 2)));
     cj_ctx_free(c);
 }
 

@@ -212,41 +212,43 @@ static void bad_input(void **state)
     cj_tensor *v = cj_ones(c, CJ_SHAPE(4), CJ_F32), *good = numbers(c, 0, 2, 3, 4), *columns = numbers(c, 0, 2, 1, 1);
 #define PARTS(o, k, values) cj_csr_from_parts(o, k, values, 3, 3)
     assert_same(cj_csr_to_dense(PARTS(good, columns, v)), cj_from_f32(c, (float[]){ 1, 0, 1, 0, 1, 0, 0, 1, 0 }, CJ_SHAPE(3, 3)), 0);
-    REFUSED(CJ_EVALUE, "csr_from_parts: offsets falls from 3 to 2 at row 1", PARTS(numbers(c, 0, 3, 2, 4), columns, v));
-    REFUSED(CJ_EVALUE, "csr_from_parts: offsets runs from 0 to 5; 0 to the 4 entries expected", PARTS(numbers(c, 0, 2, 3, 5), columns, v));
-    REFUSED(CJ_EVALUE, "csr_from_parts: offsets runs from 1 to 4", PARTS(numbers(c, 1, 2, 3, 4), columns, v));
-    REFUSED(CJ_EINDEX, "csr_from_parts: the column of entry 1 is 3, outside [0, 3)", PARTS(good, numbers(c, 0, 3, 1, 1), v));
-    REFUSED(CJ_EINDEX, "csr_from_parts: the column of entry 2 is -1, outside [0, 3)", PARTS(good, numbers(c, 0, 2, -1, 1), v));
-    REFUSED(CJ_EVALUE, "csr_from_parts: columns 2 and 0 of row 0 are not in order", PARTS(good, numbers(c, 2, 0, 1, 1), v));
-    REFUSED(CJ_EVALUE, "csr_from_parts: columns 2 and 2 of row 0 are the same", PARTS(good, numbers(c, 2, 2, 1, 1), v));
-    REFUSED(CJ_ESHAPE, "csr_from_parts: offsets is i64 [4]; i64 [6] expected", cj_csr_from_parts(good, columns, v, 5, 3));
-    REFUSED(CJ_ESHAPE, "csr_from_parts: columns is f32 [4]; i64 [entries] expected", PARTS(good, v, v));
-    REFUSED(CJ_ESHAPE, "csr_from_parts: values are f32 [2]; floats [4] expected", PARTS(good, columns, cj_ones(c, CJ_SHAPE(2), CJ_F32)));
-    REFUSED(CJ_ESHAPE, "csr_from_parts: values are i64 [4]; floats [4] expected", PARTS(good, columns, good));
-    REFUSED(CJ_EVALUE, "csr_from_parts: a matrix of [-1, 3]", cj_csr_from_parts(good, columns, v, -1, 3));
-    REFUSED(CJ_EINDEX, "csr_from_coo: the row of entry 2 is 3, outside [0, 3)", cj_csr_from_coo(good, columns, v, 3, 3));
-    REFUSED(CJ_EINDEX, "csr_from_coo: the column of entry 1 is 2, outside [0, 2)", cj_csr_from_coo(columns, columns, v, 3, 2));
-    REFUSED(CJ_ESHAPE, "csr_from_dense: f32 [4]; a matrix of floats expected", cj_csr_from_dense(v));
+    assert_refused(CJ_EVALUE, "csr_from_parts: offsets falls from 3 to 2 at row 1", PARTS(numbers(c, 0, 3, 2, 4), columns, v));
+    assert_refused(CJ_EVALUE, "csr_from_parts: offsets runs from 0 to 5; 0 to the 4 entries expected",
+                   PARTS(numbers(c, 0, 2, 3, 5), columns, v));
+    assert_refused(CJ_EVALUE, "csr_from_parts: offsets runs from 1 to 4", PARTS(numbers(c, 1, 2, 3, 4), columns, v));
+    assert_refused(CJ_EINDEX, "csr_from_parts: the column of entry 1 is 3, outside [0, 3)", PARTS(good, numbers(c, 0, 3, 1, 1), v));
+    assert_refused(CJ_EINDEX, "csr_from_parts: the column of entry 2 is -1, outside [0, 3)", PARTS(good, numbers(c, 0, 2, -1, 1), v));
+    assert_refused(CJ_EVALUE, "csr_from_parts: columns 2 and 0 of row 0 are not in order", PARTS(good, numbers(c, 2, 0, 1, 1), v));
+    assert_refused(CJ_EVALUE, "csr_from_parts: columns 2 and 2 of row 0 are the same", PARTS(good, numbers(c, 2, 2, 1, 1), v));
+    assert_refused(CJ_ESHAPE, "csr_from_parts: offsets is i64 [4]; i64 [6] expected", cj_csr_from_parts(good, columns, v, 5, 3));
+    assert_refused(CJ_ESHAPE, "csr_from_parts: columns is f32 [4]; i64 [entries] expected", PARTS(good, v, v));
+    assert_refused(CJ_ESHAPE, "csr_from_parts: values are f32 [2]; floats [4] expected",
+                   PARTS(good, columns, cj_ones(c, CJ_SHAPE(2), CJ_F32)));
+    assert_refused(CJ_ESHAPE, "csr_from_parts: values are i64 [4]; floats [4] expected", PARTS(good, columns, good));
+    assert_refused(CJ_EVALUE, "csr_from_parts: a matrix of [-1, 3]", cj_csr_from_parts(good, columns, v, -1, 3));
+    assert_refused(CJ_EINDEX, "csr_from_coo: the row of entry 2 is 3, outside [0, 3)", cj_csr_from_coo(good, columns, v, 3, 3));
+    assert_refused(CJ_EINDEX, "csr_from_coo: the column of entry 1 is 2, outside [0, 2)", cj_csr_from_coo(columns, columns, v, 3, 2));
+    assert_refused(CJ_ESHAPE, "csr_from_dense: f32 [4]; a matrix of floats expected", cj_csr_from_dense(v));
     cj_csr a = PARTS(good, columns, v), broken = a;
-    REFUSED(CJ_ESHAPE, "csr_matmul: inner sizes differ: [3, 3] x [4, 2]", cj_csr_matmul(a, cj_ones(c, CJ_SHAPE(4, 2), CJ_F32)));
-    REFUSED(CJ_EDTYPE, "csr_matmul: dtypes f32 and f64; both must be the same float type",
-            cj_csr_matmul(a, cj_ones(c, CJ_SHAPE(3, 2), CJ_F64)));
-    REFUSED(CJ_ESHAPE, "csr_sampled: [3, 2] x [3, 1]ᵀ at the entries of [3, 3]",
-            cj_csr_sampled(a, cj_ones(c, CJ_SHAPE(3, 2), CJ_F32), cj_ones(c, CJ_SHAPE(3, 1), CJ_F32)));
+    assert_refused(CJ_ESHAPE, "csr_matmul: inner sizes differ: [3, 3] x [4, 2]", cj_csr_matmul(a, cj_ones(c, CJ_SHAPE(4, 2), CJ_F32)));
+    assert_refused(CJ_EDTYPE, "csr_matmul: dtypes f32 and f64; both must be the same float type",
+                   cj_csr_matmul(a, cj_ones(c, CJ_SHAPE(3, 2), CJ_F64)));
+    assert_refused(CJ_ESHAPE, "csr_sampled: [3, 2] x [3, 1]ᵀ at the entries of [3, 3]",
+                   cj_csr_sampled(a, cj_ones(c, CJ_SHAPE(3, 2), CJ_F32), cj_ones(c, CJ_SHAPE(3, 1), CJ_F32)));
     /* a structure put together by hand reads nowhere else */
     cj_tensor *x = cj_ones(c, CJ_SHAPE(3, 2), CJ_F32);
     broken.columns = numbers(c, 0, 2, 1, 1000000);
-    REFUSED(CJ_EINDEX, "csr_matmul: columns of entry 3 is 1000000, outside [0, 3)", cj_csr_matmul(broken, x));
+    assert_refused(CJ_EINDEX, "csr_matmul: columns of entry 3 is 1000000, outside [0, 3)", cj_csr_matmul(broken, x));
     broken = a, broken.offsets = numbers(c, 0, 2, 3, 4000);
-    REFUSED(CJ_EVALUE, "csr_matmul: offsets runs from 0 to 4000", cj_csr_matmul(broken, x));
+    assert_refused(CJ_EVALUE, "csr_matmul: offsets runs from 0 to 4000", cj_csr_matmul(broken, x));
     broken = a, broken.t_entry = numbers(c, 0, 1, 2, 9);
-    REFUSED(CJ_EINDEX, "csr_matmul: t_entry of entry 3 is 9, outside [0, 4)", cj_csr_matmul_t(broken, x));
+    assert_refused(CJ_EINDEX, "csr_matmul: t_entry of entry 3 is 9, outside [0, 4)", cj_csr_matmul_t(broken, x));
     broken = a, broken.rows = 7;
-    REFUSED(CJ_ESHAPE, "csr_matmul: offsets is i64 [4]; i64 [8] expected", cj_csr_matmul(broken, x));
+    assert_refused(CJ_ESHAPE, "csr_matmul: offsets is i64 [4]; i64 [8] expected", cj_csr_matmul(broken, x));
     broken = a, broken.t_rows = NULL;
-    REFUSED(CJ_EVALUE, "csr_matmul", cj_csr_matmul(broken, x));
+    assert_refused(CJ_EVALUE, "csr_matmul", cj_csr_matmul(broken, x));
     cj_tensor *m = cj_keep(cj_ones(c, CJ_SHAPE(2, 2), CJ_F32)), *out[CJ_MAX_PLAN_OUTPUTS];
-    REFUSED(CJ_ECAPTURE, "csr_from_dense: reads the matrix inside a captured step", cj_capture(c, bad_step, NULL, &m, 1, out));
+    assert_refused(CJ_ECAPTURE, "csr_from_dense: reads the matrix inside a captured step", cj_capture(c, bad_step, NULL, &m, 1, out));
     cj_ctx_free(c);
 }
 
