@@ -29,13 +29,14 @@
         assert_string_equal(cj_code_name(cj_error(c)), cj_code_name(code));                                                                \
         assert_says(c, text);                                                                                                              \
     } while (0)
-/* The call sets this error in c, with these words; the context is cleared. */
+/* The call sets this error in c, with these words; the context is cleared. assert_poisoned: and it returns poison. */
 #define assert_refused(code, text, ...)                                                                                                    \
     do {                                                                                                                                   \
         (void)(__VA_ARGS__);                                                                                                               \
         assert_error(c, code, text);                                                                                                       \
         cj_clear(c);                                                                                                                       \
     } while (0)
+#define assert_poisoned(code, text, ...) assert_refused(code, text, assert_true(cj_is_poison(__VA_ARGS__)))
 #define assert_near(a, b, tolerance)                                                                                                       \
     do {                                                                                                                                   \
         double near_a = (a), near_b = (b);                                                                                                 \

@@ -362,35 +362,35 @@ static void bad_input(void **unused)
     counter k = { 0 };
     cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .alloc = counting_alloc, .alloc_user = &k });
 #define F(...) cj_ones(c, CJ_SHAPE(__VA_ARGS__), CJ_F32)
-    assert_refused(CJ_ESHAPE, "conv: the kernel [5, 5] with its dilation is larger than the padded input [6, 4]",
-                   cj_conv(F(1, 1, 6, 4), F(1, 1, 5, 5), NULL));
-    assert_refused(CJ_ESHAPE, "larger than the padded input [6]", cj_conv(F(1, 1, 4), F(1, 1, 3), NULL, .padding = 1, .dilation = 3));
-    assert_refused(CJ_ESHAPE, "2 groups do not divide the 3 channels of the input", cj_conv(F(1, 3, 4), F(2, 1, 3), NULL, .groups = 2));
-    assert_refused(CJ_ESHAPE, "2 groups do not divide the 3 channels of the result", cj_conv(F(1, 4, 4), F(3, 2, 3), NULL, .groups = 2));
-    assert_refused(CJ_ESHAPE, "the weight [2, 3, 3] sees 3 channels, the input [1, 4, 4] has 4", cj_conv(F(1, 4, 4), F(2, 3, 3), NULL));
-    assert_refused(CJ_ESHAPE, "has 2 in a group", cj_conv(F(1, 4, 4), F(2, 3, 3), NULL, .groups = 2));
-    assert_refused(CJ_ESHAPE, "[N, C, ..] and [O, C, ..] with 1 to 3 spatial axes expected", cj_conv(F(1, 4), F(2, 4), NULL));
-    assert_refused(CJ_ESHAPE, "spatial axes expected", cj_conv(F(1, 4, 4, 4), F(2, 4, 3), NULL));
-    assert_refused(CJ_ESHAPE, "the bias has shape [3], [2] expected", cj_conv(F(1, 4, 4), F(2, 4, 3), F(3)));
-    assert_refused(CJ_EDTYPE, "dtypes f32 and f64", cj_conv(F(1, 4, 4), cj_cast(F(2, 4, 3), CJ_F64), NULL));
-    assert_refused(CJ_EDTYPE, "dtypes i64 and i64", cj_conv(cj_cast(F(1, 4, 4), CJ_I64), cj_cast(F(2, 4, 3), CJ_I64), NULL));
-    assert_refused(CJ_EVALUE, "stride -1; at least 1 expected", cj_conv(F(1, 4, 4), F(2, 4, 3), NULL, .stride = -1));
-    assert_refused(CJ_EVALUE, "padding -2; at least 0 expected", cj_conv(F(1, 4, 4), F(2, 4, 3), NULL, .padding = -2));
-    assert_refused(CJ_EVALUE, "3 values of stride for 1 axes", cj_conv(F(1, 4, 4), F(2, 4, 3), NULL, .strides = CJ_SHAPE(1, 1, 1)));
-    assert_refused(CJ_EVALUE, "-1 groups", cj_conv(F(1, 4, 4), F(2, 4, 3), NULL, .groups = -1));
-    assert_refused(CJ_EVALUE, "'same' needs stride 1", cj_conv(F(1, 4, 4), F(2, 4, 3), NULL, .border = CJ_SAME, .stride = 2));
-    assert_refused(CJ_EVALUE, "a padding is given and a border too",
-                   cj_conv(F(1, 4, 4), F(2, 4, 3), NULL, .border = CJ_FULL, .padding = 1));
-    assert_refused(CJ_EVALUE, "too large for an axis of 4", cj_conv(F(1, 4, 4), F(2, 4, 3), NULL, .padding = 4, .mode = CJ_PAD_REFLECT));
-    assert_refused(CJ_EVALUE, "output_padding 2 is not smaller",
-                   cj_conv_transpose(F(1, 4, 4), F(4, 2, 3), NULL, .stride = 2, .output_padding = 2));
-    assert_refused(CJ_ESHAPE, "padding 5 leaves nothing", cj_conv_transpose(F(1, 4, 2), F(4, 2, 3), NULL, .padding = 5));
-    assert_refused(CJ_ESHAPE, "the weight [3, 2, 3] makes 3 channels, the gradient [1, 4, 4] has 4",
-                   cj_conv_transpose(F(1, 4, 4), F(3, 2, 3), NULL));
-    assert_refused(CJ_ESHAPE, "2 positions along axis 2, the weight [2, 1, 3, 3] has 3",
-                   cj_locally_connected(F(1, 1, 4), F(2, 1, 3, 3), NULL));
-    assert_refused(CJ_ESHAPE, "widths for 1 and 2 axes", cj_pad(F(2, 2), CJ_SHAPE(1), CJ_SHAPE(1, 1)));
-    assert_refused(CJ_EVALUE, "slices cut, pads do not", cj_pad(F(2, 2), CJ_SHAPE(-1), CJ_SHAPE(1)));
+    assert_poisoned(CJ_ESHAPE, "conv: the kernel [5, 5] with its dilation is larger than the padded input [6, 4]",
+                    cj_conv(F(1, 1, 6, 4), F(1, 1, 5, 5), NULL));
+    assert_poisoned(CJ_ESHAPE, "larger than the padded input [6]", cj_conv(F(1, 1, 4), F(1, 1, 3), NULL, .padding = 1, .dilation = 3));
+    assert_poisoned(CJ_ESHAPE, "2 groups do not divide the 3 channels of the input", cj_conv(F(1, 3, 4), F(2, 1, 3), NULL, .groups = 2));
+    assert_poisoned(CJ_ESHAPE, "2 groups do not divide the 3 channels of the result", cj_conv(F(1, 4, 4), F(3, 2, 3), NULL, .groups = 2));
+    assert_poisoned(CJ_ESHAPE, "the weight [2, 3, 3] sees 3 channels, the input [1, 4, 4] has 4", cj_conv(F(1, 4, 4), F(2, 3, 3), NULL));
+    assert_poisoned(CJ_ESHAPE, "has 2 in a group", cj_conv(F(1, 4, 4), F(2, 3, 3), NULL, .groups = 2));
+    assert_poisoned(CJ_ESHAPE, "[N, C, ..] and [O, C, ..] with 1 to 3 spatial axes expected", cj_conv(F(1, 4), F(2, 4), NULL));
+    assert_poisoned(CJ_ESHAPE, "spatial axes expected", cj_conv(F(1, 4, 4, 4), F(2, 4, 3), NULL));
+    assert_poisoned(CJ_ESHAPE, "the bias has shape [3], [2] expected", cj_conv(F(1, 4, 4), F(2, 4, 3), F(3)));
+    assert_poisoned(CJ_EDTYPE, "dtypes f32 and f64", cj_conv(F(1, 4, 4), cj_cast(F(2, 4, 3), CJ_F64), NULL));
+    assert_poisoned(CJ_EDTYPE, "dtypes i64 and i64", cj_conv(cj_cast(F(1, 4, 4), CJ_I64), cj_cast(F(2, 4, 3), CJ_I64), NULL));
+    assert_poisoned(CJ_EVALUE, "stride -1; at least 1 expected", cj_conv(F(1, 4, 4), F(2, 4, 3), NULL, .stride = -1));
+    assert_poisoned(CJ_EVALUE, "padding -2; at least 0 expected", cj_conv(F(1, 4, 4), F(2, 4, 3), NULL, .padding = -2));
+    assert_poisoned(CJ_EVALUE, "3 values of stride for 1 axes", cj_conv(F(1, 4, 4), F(2, 4, 3), NULL, .strides = CJ_SHAPE(1, 1, 1)));
+    assert_poisoned(CJ_EVALUE, "-1 groups", cj_conv(F(1, 4, 4), F(2, 4, 3), NULL, .groups = -1));
+    assert_poisoned(CJ_EVALUE, "'same' needs stride 1", cj_conv(F(1, 4, 4), F(2, 4, 3), NULL, .border = CJ_SAME, .stride = 2));
+    assert_poisoned(CJ_EVALUE, "a padding is given and a border too",
+                    cj_conv(F(1, 4, 4), F(2, 4, 3), NULL, .border = CJ_FULL, .padding = 1));
+    assert_poisoned(CJ_EVALUE, "too large for an axis of 4", cj_conv(F(1, 4, 4), F(2, 4, 3), NULL, .padding = 4, .mode = CJ_PAD_REFLECT));
+    assert_poisoned(CJ_EVALUE, "output_padding 2 is not smaller",
+                    cj_conv_transpose(F(1, 4, 4), F(4, 2, 3), NULL, .stride = 2, .output_padding = 2));
+    assert_poisoned(CJ_ESHAPE, "padding 5 leaves nothing", cj_conv_transpose(F(1, 4, 2), F(4, 2, 3), NULL, .padding = 5));
+    assert_poisoned(CJ_ESHAPE, "the weight [3, 2, 3] makes 3 channels, the gradient [1, 4, 4] has 4",
+                    cj_conv_transpose(F(1, 4, 4), F(3, 2, 3), NULL));
+    assert_poisoned(CJ_ESHAPE, "2 positions along axis 2, the weight [2, 1, 3, 3] has 3",
+                    cj_locally_connected(F(1, 1, 4), F(2, 1, 3, 3), NULL));
+    assert_poisoned(CJ_ESHAPE, "widths for 1 and 2 axes", cj_pad(F(2, 2), CJ_SHAPE(1), CJ_SHAPE(1, 1)));
+    assert_poisoned(CJ_EVALUE, "slices cut, pads do not", cj_pad(F(2, 2), CJ_SHAPE(-1), CJ_SHAPE(1)));
     assert_null(cj_conv(NULL, NULL, NULL));
     assert_null(cj_pad(NULL, CJ_SHAPE(1), CJ_SHAPE(1)));
     cj_ctx_free(c);

@@ -253,48 +253,47 @@ static void test_refused(void **state)
     cj_scope s = cj_scope_open(c);
     cj_tensor *x = cj_zeros(c, CJ_SHAPE(4, 2), CJ_F32), *w = cj_zeros(c, CJ_SHAPE(3, 2), CJ_F32), *i = INTS(c, 0, 2, 1, 2),
               *out[CJ_MAX_PLAN_OUTPUTS];
-#define REFUSED(call, code, text)                                                                                                          \
-    do {                                                                                                                                   \
-        assert_true(cj_is_poison(call));                                                                                                   \
-        assert_error(c, code, text);                                                                                                       \
-        cj_clear(c);                                                                                                                       \
-    } while (0)
-    REFUSED(cj_segment_sum(x, i, 2), CJ_EINDEX, "segment_sum: index 2 at position 1 is outside [0, 2)");
-    REFUSED(cj_segment_sum(x, i, -1), CJ_EVALUE, "segment_sum: -1 segments");
-    REFUSED(cj_segment_max(x, INTS(c, 1), 3), CJ_ESHAPE, "segment_max: ids [1] for [4, 2]; one per row expected");
-    REFUSED(cj_segment_mean(i, i, 3), CJ_EDTYPE, "segment_mean: the input is i64; cast it to a float type");
-    REFUSED(cj_segment_sum(x, cj_zeros(c, CJ_SHAPE(4), CJ_F32), 3), CJ_EDTYPE, "segment_sum: the ids are f32, i64 expected");
+    assert_poisoned(CJ_EINDEX, "segment_sum: index 2 at position 1 is outside [0, 2)", cj_segment_sum(x, i, 2));
+    assert_poisoned(CJ_EVALUE, "segment_sum: -1 segments", cj_segment_sum(x, i, -1));
+    assert_poisoned(CJ_ESHAPE, "segment_max: ids [1] for [4, 2]; one per row expected", cj_segment_max(x, INTS(c, 1), 3));
+    assert_poisoned(CJ_EDTYPE, "segment_mean: the input is i64; cast it to a float type", cj_segment_mean(i, i, 3));
+    assert_poisoned(CJ_EDTYPE, "segment_sum: the ids are f32, i64 expected", cj_segment_sum(x, cj_zeros(c, CJ_SHAPE(4), CJ_F32), 3));
     cj_tensor *at = cj_from_i64(c, (int64_t[]){ 0, 1, 4, 0 }, CJ_SHAPE(2, 2)), *u = cj_zeros(c, CJ_SHAPE(2, 2), CJ_F32);
     for (int how = 0; how < 5; how++)
-        REFUSED(cj_scatter_reduce(x, 0, at, u, (cj_combine)how), CJ_EINDEX, "scatter_reduce: index 4 at position 2 is outside [0, 4)");
-    REFUSED(cj_scatter_reduce(x, 0, at, x, CJ_COMBINE_MAX), CJ_ESHAPE, "scatter_reduce: source [4, 2] f32 and index [2, 2] do not fit");
+        assert_poisoned(CJ_EINDEX, "scatter_reduce: index 4 at position 2 is outside [0, 4)",
+                        cj_scatter_reduce(x, 0, at, u, (cj_combine)how));
+    assert_poisoned(CJ_ESHAPE, "scatter_reduce: source [4, 2] f32 and index [2, 2] do not fit",
+                    cj_scatter_reduce(x, 0, at, x, CJ_COMBINE_MAX));
     cj_tensor *wide = cj_zeros(c, CJ_SHAPE(2, 3), CJ_I64);
-    REFUSED(cj_scatter_reduce(x, 0, wide, cj_zeros(c, CJ_SHAPE(2, 3), CJ_F32), CJ_COMBINE_MAX), CJ_ESHAPE,
-            "scatter_reduce: source [2, 3] f32 and index [2, 3] do not fit");
-    REFUSED(cj_scatter_reduce(x, 0, at, cj_zeros(c, CJ_SHAPE(2, 2), CJ_F64), CJ_COMBINE_MAX), CJ_ESHAPE,
-            "scatter_reduce: source [2, 2] f64 and index [2, 2] do not fit");
-    REFUSED(cj_scatter_reduce(x, 0, at, u, (cj_combine)9), CJ_EVALUE, "scatter_reduce: 9 is no cj_combine");
-    REFUSED(cj_embedding_bag(w, INTS(c, 0, 3), INTS(c, 0), CJ_COMBINE_SUM), CJ_EINDEX,
-            "embedding_bag: index 3 at position 1 is outside [0, 3)");
-    REFUSED(cj_embedding_bag(w, i, INTS(c, 0, 3, 2), CJ_COMBINE_SUM), CJ_EINDEX, "embedding_bag: offset 2 at position 2; offsets ascend");
-    REFUSED(cj_embedding_bag(w, i, INTS(c, 1), CJ_COMBINE_MEAN), CJ_EINDEX, "embedding_bag: offset 1 at position 0");
-    REFUSED(cj_embedding_bag(w, i, INTS(c, 0, 5), CJ_COMBINE_MAX), CJ_EINDEX, "at most the 4 indices");
-    REFUSED(cj_embedding_bag(w, i, NULL, CJ_COMBINE_SUM), CJ_ESHAPE, "embedding_bag: indices [4] without offsets; [B, n] expected");
-    REFUSED(cj_embedding_bag(w, i, cj_zeros(c, CJ_SHAPE(0), CJ_I64), CJ_COMBINE_SUM), CJ_ESHAPE, "4 indices and no offset");
-    REFUSED(cj_embedding_bag(w, i, INTS(c, 0), CJ_COMBINE_MIN), CJ_EVALUE, "embedding_bag: mode 4 is none of");
+    assert_poisoned(CJ_ESHAPE, "scatter_reduce: source [2, 3] f32 and index [2, 3] do not fit",
+                    cj_scatter_reduce(x, 0, wide, cj_zeros(c, CJ_SHAPE(2, 3), CJ_F32), CJ_COMBINE_MAX));
+    assert_poisoned(CJ_ESHAPE, "scatter_reduce: source [2, 2] f64 and index [2, 2] do not fit",
+                    cj_scatter_reduce(x, 0, at, cj_zeros(c, CJ_SHAPE(2, 2), CJ_F64), CJ_COMBINE_MAX));
+    assert_poisoned(CJ_EVALUE, "scatter_reduce: 9 is no cj_combine", cj_scatter_reduce(x, 0, at, u, (cj_combine)9));
+    assert_poisoned(CJ_EINDEX, "embedding_bag: index 3 at position 1 is outside [0, 3)",
+                    cj_embedding_bag(w, INTS(c, 0, 3), INTS(c, 0), CJ_COMBINE_SUM));
+    assert_poisoned(CJ_EINDEX, "embedding_bag: offset 2 at position 2; offsets ascend",
+                    cj_embedding_bag(w, i, INTS(c, 0, 3, 2), CJ_COMBINE_SUM));
+    assert_poisoned(CJ_EINDEX, "embedding_bag: offset 1 at position 0", cj_embedding_bag(w, i, INTS(c, 1), CJ_COMBINE_MEAN));
+    assert_poisoned(CJ_EINDEX, "at most the 4 indices", cj_embedding_bag(w, i, INTS(c, 0, 5), CJ_COMBINE_MAX));
+    assert_poisoned(CJ_ESHAPE, "embedding_bag: indices [4] without offsets; [B, n] expected", cj_embedding_bag(w, i, NULL, CJ_COMBINE_SUM));
+    assert_poisoned(CJ_ESHAPE, "4 indices and no offset", cj_embedding_bag(w, i, cj_zeros(c, CJ_SHAPE(0), CJ_I64), CJ_COMBINE_SUM));
+    assert_poisoned(CJ_EVALUE, "embedding_bag: mode 4 is none of", cj_embedding_bag(w, i, INTS(c, 0), CJ_COMBINE_MIN));
     cj_tensor *three = cj_zeros(c, CJ_SHAPE(3), CJ_F32);
-    REFUSED(cj_embedding_bag(w, i, INTS(c, 0), CJ_COMBINE_SUM, .per_sample_weights = three), CJ_ESHAPE,
-            "per_sample_weights [3] for indices [4]");
-    REFUSED(cj_embedding_bag(w, i, INTS(c, 0), CJ_COMBINE_MAX, .per_sample_weights = three), CJ_EVALUE, "go with CJ_COMBINE_SUM only");
-    REFUSED(cj_embedding(w, i, .padding = true, .padding_idx = 3), CJ_EINDEX, "embedding: padding_idx 3 is outside the 3 rows");
-    REFUSED(cj_bincount(INTS(c, 1, -2)), CJ_EINDEX, "bincount: value -2 at position 1 cannot be counted");
-    REFUSED(cj_bincount(i, .minlength = -1), CJ_EVALUE, "bincount: minlength -1");
-    REFUSED(cj_bincount(i, .weights = three), CJ_ESHAPE, "bincount: weights [3] for [4]");
-    REFUSED(cj_histogram(x, 0, 0, 1).counts, CJ_EVALUE, "histogram: 0 bins from 0 to 1");
-    REFUSED(cj_histogram(x, 3, 1, 1).counts, CJ_EVALUE, "histogram: 3 bins from 1 to 1");
-    REFUSED(cj_histogram(F64(c, CJ_SHAPE(3), 0, NAN, NAN), 3, 0, 1).counts, CJ_EVALUE, "histogram: the value at position 1 is NaN");
-    REFUSED(cj_masked_select(x, x), CJ_EDTYPE, "masked_select: the mask is f32, bool expected");
-    REFUSED(cj_masked_mean(x, cj_zeros(c, CJ_SHAPE(3), CJ_BOOL)), CJ_ESHAPE, "masked_mean: input [4, 2] and mask [3] do not broadcast");
+    assert_poisoned(CJ_ESHAPE, "per_sample_weights [3] for indices [4]",
+                    cj_embedding_bag(w, i, INTS(c, 0), CJ_COMBINE_SUM, .per_sample_weights = three));
+    assert_poisoned(CJ_EVALUE, "go with CJ_COMBINE_SUM only",
+                    cj_embedding_bag(w, i, INTS(c, 0), CJ_COMBINE_MAX, .per_sample_weights = three));
+    assert_poisoned(CJ_EINDEX, "embedding: padding_idx 3 is outside the 3 rows", cj_embedding(w, i, .padding = true, .padding_idx = 3));
+    assert_poisoned(CJ_EINDEX, "bincount: value -2 at position 1 cannot be counted", cj_bincount(INTS(c, 1, -2)));
+    assert_poisoned(CJ_EVALUE, "bincount: minlength -1", cj_bincount(i, .minlength = -1));
+    assert_poisoned(CJ_ESHAPE, "bincount: weights [3] for [4]", cj_bincount(i, .weights = three));
+    assert_poisoned(CJ_EVALUE, "histogram: 0 bins from 0 to 1", cj_histogram(x, 0, 0, 1).counts);
+    assert_poisoned(CJ_EVALUE, "histogram: 3 bins from 1 to 1", cj_histogram(x, 3, 1, 1).counts);
+    assert_poisoned(CJ_EVALUE, "histogram: the value at position 1 is NaN", cj_histogram(F64(c, CJ_SHAPE(3), 0, NAN, NAN), 3, 0, 1).counts);
+    assert_poisoned(CJ_EDTYPE, "masked_select: the mask is f32, bool expected", cj_masked_select(x, x));
+    assert_poisoned(CJ_ESHAPE, "masked_mean: input [4, 2] and mask [3] do not broadcast",
+                    cj_masked_mean(x, cj_zeros(c, CJ_SHAPE(3), CJ_BOOL)));
     assert_null(cj_capture(c, bincount_step, NULL, &i, 1, out));
     assert_error(c, CJ_ECAPTURE, "the shape of bincount depends on values");
     cj_clear(c);
