@@ -98,6 +98,7 @@ double bench_copy_rate(
     const bench_run *r,
     size_t bytes); /* read + written bytes per second, best of streaming and plain stores, 1 … threads; two buffers of `bytes` together */
 double bench_read_rate(const bench_run *r, size_t bytes);
-size_t bench_free_memory(void); /* bytes that can be had without swapping */
+void *bench_pages(size_t bytes); /* memory like the library's: large blocks on huge pages; freed with free; NULL where there is none */
+size_t bench_free_memory(void);  /* bytes that can be had without swapping */
 
 #endif

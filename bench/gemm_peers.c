@@ -16,9 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
+#include "bench/bench.h"
 #include "core/parallel.h"
 #include "kernels/cpu/gemm.h"
 
@@ -479,17 +479,6 @@ static void bench_threads(bench *z, const shape *shapes, int count, const char *
     cj__pool_free(z->pool);
 }
 
-/* Memory like the library's: large blocks on huge pages. */
-static void *pages(size_t bytes)
-{
-    void *p = NULL;
-    if (posix_memalign(&p, bytes < (size_t)4 << 20 ? 64 : (size_t)2 << 20, bytes) != 0) return NULL;
-#ifdef MADV_HUGEPAGE
-    if (bytes >= (size_t)4 << 20) (void)madvise(p, bytes, MADV_HUGEPAGE);
-#endif
-    return p;
-}
-
 int cj_bench_gemm(int argc, const char **argv)
 {
     bench z = { .rounds = 9, .our = our_product() };
@@ -536,8 +525,8 @@ int cj_bench_gemm(int argc, const char **argv)
     /* A, B and C lie in one block, at different offsets from a page: stores to C that look like loads of the next A or B by their last 12 bits would
      * hold those up, which says nothing about a product. */
     const size_t stride = (size + 4095) / 4096 * 4096 + 1360;
-    float *memory = pages(3 * stride * sizeof *memory);
-    z.workspace = pages(z.workspace_bytes + 64);
+    float *memory = bench_pages(3 * stride * sizeof *memory);
+    z.workspace = bench_pages(z.workspace_bytes + 64);
     if (!memory || !z.workspace) {
         fprintf(stderr, "gemm_peers: out of memory\n");
         free(memory), free(z.workspace);

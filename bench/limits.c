@@ -171,8 +171,7 @@ static bool move_once(void *arg)
     return true;
 }
 
-/* Memory like the library's: large blocks on huge pages. */
-static float *pages(size_t bytes)
+void *bench_pages(size_t bytes)
 {
     void *p = NULL;
     if (posix_memalign(&p, bytes < (size_t)4 << 20 ? 64 : (size_t)2 << 20, bytes) != 0) return NULL;
@@ -185,7 +184,7 @@ static float *pages(size_t bytes)
 static double best_move(const bench_run *r, size_t floats, int first, int last, double bytes_per_float)
 {
     size_t n = (floats + 63) / 64 * 64;
-    float *from = pages(n * sizeof *from), *to = last == READ ? NULL : pages(n * sizeof *to);
+    float *from = bench_pages(n * sizeof *from), *to = last == READ ? NULL : bench_pages(n * sizeof *to);
     double best = NAN;
     if (from && (to || last == READ)) {
         for (size_t i = 0; i < n; i++) from[i] = 1; /* the pages are there before the clock runs */

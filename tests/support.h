@@ -43,6 +43,19 @@
         if (!(fabs(near_a - near_b) <= (tolerance))) fail_msg("%s = %.17g, expected %.17g", #a, near_a, near_b);                           \
     } while (0)
 
+/* One context for all cases of a file, free of errors at the end: TEST_CONTEXT(.threads = 1, .seed = 23); gives c, setup and teardown. */
+#define TEST_CONTEXT(...)                                                                                                                  \
+    static cj_ctx *c;                                                                                                                      \
+    static int setup(void **state) { return (void)state, (c = cj_ctx_new(&(cj_ctx_opts){ __VA_ARGS__ })) ? 0 : 1; }                        \
+    static int teardown(void **state)                                                                                                      \
+    {                                                                                                                                      \
+        (void)state;                                                                                                                       \
+        assert_ok(c);                                                                                                                      \
+        cj_ctx_free(c);                                                                                                                    \
+        return 0;                                                                                                                          \
+    }                                                                                                                                      \
+    _Static_assert(1, "takes the semicolon")
+
 /* ---- allocators ---------------------------------------------------------------------------------------------------------------------------- */
 
 /* Counts, and lets the fail_at-th allocation from the start fail (0: none). */

@@ -1,15 +1,7 @@
 /* The capture contract (DESIGN 5.4): what a step may read, what is noticed when it changes, and that a plan gives the bits of eager mode. */
 #include "support.h"
 
-static cj_ctx *c;
-static int setup(void **state) { return (void)state, (c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 4 })) ? 0 : 1; }
-static int teardown(void **state)
-{
-    (void)state;
-    assert_ok(c);
-    cj_ctx_free(c);
-    return 0;
-}
+TEST_CONTEXT(.threads = 1, .seed = 4);
 
 #define F(...) cj_ones(c, CJ_SHAPE(__VA_ARGS__), CJ_F32)
 

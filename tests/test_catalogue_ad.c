@@ -1,15 +1,7 @@
 /* The catalogue's family `ad`: one test case per row, named after its id (docs/coverage.tsv).  Everything in f64. */
 #include "support.h"
 
-static cj_ctx *c;
-static int setup(void **state) { return (void)state, (c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 23 })) ? 0 : 1; }
-static int teardown(void **state)
-{
-    (void)state;
-    assert_ok(c);
-    cj_ctx_free(c);
-    return 0;
-}
+TEST_CONTEXT(.threads = 1, .seed = 23);
 
 static cj_tensor *randn(cj_shape s) { return (cj_randn)(c, s, &(cj_random_opts){ .dtype = CJ_F64 }); }
 static cj_tensor *leaf(cj_shape s) { return cj_require_grad(randn(s)); }

@@ -1,15 +1,7 @@
 /* The catalogue's families `opt` and `sched`: one test case per row, named after its id (docs/coverage.tsv).  Everything in f64. */
 #include "support.h"
 
-static cj_ctx *c;
-static int setup(void **state) { return (void)state, (c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 29 })) ? 0 : 1; }
-static int teardown(void **state)
-{
-    (void)state;
-    assert_ok(c);
-    cj_ctx_free(c);
-    return 0;
-}
+TEST_CONTEXT(.threads = 1, .seed = 29);
 
 static cj_tensor *vector(const double *v, int64_t n) { return cj_keep((cj_from_f64)(c, v, CJ_SHAPE(n))); }
 

@@ -1,15 +1,7 @@
 /* Differentiation: what a pass consumes, what it sees, and how the transforms compose. */
 #include "support.h"
 
-static cj_ctx *c;
-static int setup(void **state) { return (void)state, (c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 4 })) ? 0 : 1; }
-static int teardown(void **state)
-{
-    (void)state;
-    assert_ok(c);
-    cj_ctx_free(c);
-    return 0;
-}
+TEST_CONTEXT(.threads = 1, .seed = 4);
 
 static cj_tensor *randn64(int64_t n) { return cj_randn(c, CJ_SHAPE(n), .dtype = CJ_F64); }
 static cj_tensor *scalar64(double v) { return cj_full(c, v, CJ_SCALAR, CJ_F64); }
