@@ -1,0 +1,274 @@
+/* A training step that fails changes nothing: cancelled at any operator, out of memory, with a constant that has changed; and the context goes on after cj_clear. */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "errors.h"
+
+/* ---- a failed step changes nothing ------------------------------------------------------------------------------------------------------------------- */
+
+/* Recorder in the profiler's place: calls cj_cancel when the k-th kernel is about to run. */
+static long kernels_seen, cancel_at;
+static bool cancelling_record(cj_ctx *c, cj_call *call)
+{
+    if (!call && ++kernels_seen == cancel_at) cj_cancel(c);
+    return true;
+}
+static void watch(cj_ctx *c, long at)
+{
+    kernels_seen = 0;
+    cancel_at = at;
+    c->recorder[CJ_REC_PROFILE].record = cancelling_record;
+    c->active |= 1u << CJ_REC_PROFILE;
+}
+static void unwatch(cj_ctx *c) { c->active &= (uint8_t) ~(1u << CJ_REC_PROFILE); }
+
+static void cancelled_at_any_operator(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 }), *d = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 });
+    rig r, undisturbed;
+    assert_true(rig_build(&r, c, 5) && rig_build(&undisturbed, d, 5));
+    long cancelled = 0;
+    for (long at = 1;; at++) {
+        snapshot before = snapshot_of(&r);
+        cj_memory memory = cj_memory_stats(c);
+        watch(c, at);
+        bool ok = rig_step(&r);
+        long seen = kernels_seen;
+        unwatch(c);
+        assert_int_equal(cj_memory_stats(c).tensors, memory.tensors);
+        if (ok) { /* the flag rose in the last kernel or never: the step is whole */
+            assert_true(seen <= at);
+            snapshot after = snapshot_of(&r);
+            assert_false(snapshot_same(&before, &after));
+            snapshot_free(&after);
+            snapshot_free(&before);
+            break;
+        }
+        assert_error(c, CJ_ECANCELLED, "cancelled");
+        assert_unchanged(&r, &before, at);
+        snapshot_free(&before);
+        cj_clear(c);
+        cj_rng_set(c, memory.live ? cj_rng_get(d) : cj_rng_get(d)); /* the draws of the step that was given up */
+        cancelled++;
+    }
+    assert_true(cancelled > 15);
+    cj_clear(c);
+    assert_true(rig_step(&undisturbed));
+    for (int i = 0; i < 3; i++) {
+        cj_rng_set(c, cj_rng_get(d));
+        assert_true(rig_step(&r) && rig_step(&undisturbed));
+    }
+    snapshot a = snapshot_of(&r), b = snapshot_of(&undisturbed);
+    assert_true(snapshot_same(&a, &b));
+    snapshot_free(&a);
+    snapshot_free(&b);
+    cj_ctx_free(c);
+    cj_ctx_free(d);
+}
+
+/* The same for gradients that are accumulated and for a compiled plan. */
+static bool accumulate_and_step(rig *r)
+{
+    cj_scope s = cj_scope_open(r->c);
+    bool ok = true;
+    for (int half = 0; half < 2 && ok; half++) ok = cj_accumulate(r->opt, cj_cross_entropy(cj_forward(r->net, r->x), r->y), 0.5);
+    ok = ok && cj_step(r->opt);
+    cj_scope_close(s);
+    return ok;
+}
+
+static void cancelled_in_accumulate(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 });
+    rig r;
+    assert_true(rig_build(&r, c, 5));
+    for (long at = 1;; at++) {
+        snapshot before = snapshot_of(&r);
+        watch(c, at);
+        bool ok = accumulate_and_step(&r);
+        unwatch(c);
+        snapshot after = snapshot_of(&r);
+        bool same = snapshot_same(&before, &after);
+        snapshot_free(&before);
+        snapshot_free(&after);
+        if (ok) {
+            assert_false(same);
+            break;
+        }
+        assert_error(c, CJ_ECANCELLED, "cancelled");
+        assert_true(same);
+        /* gradients are whole: of every parameter, or of none */
+        cj_clear(c);
+        int with = 0, n = cj_params_count(cj_module_params(r.net));
+        for (int i = 0; i < n; i++) {
+            cj_tensor *g = cj_leaf_grad(cj_params_at(cj_module_params(r.net), i));
+            if (g) assert_true(isfinite(cj_item(cj_sum(g))));
+            with += g && cj_item(cj_sum(cj_abs(g))) > 0;
+        }
+        if (with != 0 && with != n) fail_msg("cancelled at %ld: %d of %d gradients", at, with, n);
+        cj_zero_grad(cj_module_params(r.net));
+        assert_ok(c);
+    }
+    cj_ctx_free(c);
+}
+
+static void cancelled_in_replay(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 });
+    rig r;
+    assert_true(rig_build(&r, c, 5));
+    cj_tensor *in[2] = { r.x, r.y }, *out[1];
+    cj_plan *p = cj_capture(c, rig_captured, &r, in, 2, NULL);
+    assert_true(cj_replay(p, in, NULL) && cj_replay(p, in, NULL));
+    assert_true(cj_plan_statistics(p).compiled);
+    int refused = 0;
+    for (long at = 1;; at++) {
+        snapshot before = snapshot_of(&r);
+        watch(c, at);
+        bool ok = cj_replay(p, in, out);
+        unwatch(c);
+        snapshot after = snapshot_of(&r);
+        bool same = snapshot_same(&before, &after) && memcmp(&before.rng, &after.rng, sizeof after.rng) == 0;
+        snapshot_free(&before);
+        snapshot_free(&after);
+        if (ok) {
+            assert_false(same);
+            break;
+        }
+        assert_true(cj_is_poison(out[0]));
+        assert_error(c, CJ_ECANCELLED, "cancelled");
+        assert_true(same);
+        cj_clear(c);
+        refused++;
+    }
+    assert_true(refused > 5);
+    cj_ctx_free(c);
+}
+
+static bool cancels(cj_ctx *c, const void *payload, const void *const *in, cj_tensor *const *shapes, void *out)
+{
+    cj_cancel(c);
+    return run_zero(c, payload, in, shapes, out);
+}
+
+static void cancel_is_seen_and_cleared(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    cj_tensor *x = F(2);
+    cj_cancel(c);
+    assert_false(cj_ok(c));
+    assert_int_equal(cj_error(c), CJ_ECANCELLED);
+    assert_string_equal(cj_message(c), "cancelled");
+    assert_true(cj_is_poison(cj_neg(x)));
+    assert_error(c, CJ_ECANCELLED, "cancelled");
+    cj_clear(c);
+    assert_true(cj_ok(c));
+    /* from inside an operator */
+    cj_tensor *y = cj_custom(c, &(cj_custom_op){ .name = "stop", .nin = 1, .infer = infer_same, .run = cancels }, &x);
+    assert_true(cj_is_poison(cj_add(y, y)));
+    assert_int_equal(cj_error(c), CJ_ECANCELLED);
+    cj_clear(c);
+    assert_works(c);
+    cj_ctx_free(c);
+}
+
+/* The cap is reached at every place of a step in turn: while building, in the forward pass, in the middle of the backward pass. */
+static void memory_cap(void **state)
+{
+    (void)state;
+    int built = 0, forward = 0, backward = 0, done = 0;
+    cj_ctx *d = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 });
+    rig undisturbed;
+    assert_true(rig_build(&undisturbed, d, 400) && rig_step(&undisturbed));
+    snapshot expected = snapshot_of(&undisturbed);
+    for (size_t cap = 16 << 10; done < 2; cap += 4 << 10) {
+        counter k = { 0 };
+        cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5, .memory_cap = cap, .alloc = counting_alloc, .alloc_user = &k });
+        if (!c) continue;
+        rig r;
+        if (!rig_build(&r, c, 400)) {
+            assert_error(c, CJ_EMEMORY, "memory cap reached");
+            built++;
+            cj_ctx_free(c);
+            assert_balanced(&k);
+            continue;
+        }
+        assert_true(cj_memory_stats(c).held <= cap);
+        snapshot before = snapshot_of(&r);
+        uint64_t tensors = cj_memory_stats(c).tensors;
+        cj_scope s = cj_scope_open(c);
+        cj_tensor *loss = cj_cross_entropy(cj_forward(r.net, r.x), r.y);
+        bool whole = cj_ok(c);
+        bool ok = cj_minimise(r.opt, loss);
+        if (!ok) {
+            assert_error(c, CJ_EMEMORY, "memory cap reached");
+            assert_says(c, "(test_errors_steps.c:");
+            assert_true(isnan(cj_item(cj_neg(loss))) || whole);
+        }
+        cj_scope_close(s);
+        assert_int_equal(cj_memory_stats(c).tensors, tensors);
+        assert_true(cj_memory_stats(c).held <= cap && (size_t)k.bytes <= cap);
+        if (ok) {
+            snapshot after = snapshot_of(&r);
+            assert_true(snapshot_same(&expected, &after));
+            snapshot_free(&after);
+            done++;
+        } else {
+            assert_unchanged(&r, &before, (long)cap);
+            cj_clear(c);
+            cj_memory_trim(c);
+            if (cap - cj_memory_stats(c).held > 40 << 10) assert_works(c);
+            *(whole ? &backward : &forward) += 1;
+        }
+        snapshot_free(&before);
+        cj_ctx_free(c);
+        assert_balanced(&k);
+    }
+    assert_true(built > 2 && forward > 2);
+    assert_true(backward > 2);
+    snapshot_free(&expected);
+    cj_ctx_free(d);
+}
+
+/* A changed constant under replay; the rest of the capture contract is in test_capture.c. */
+static double factor;
+static void scaled(cj_ctx *c, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)c, (void)user;
+    out[0] = cj_mul_scalar(in[0], factor);
+}
+static void changed_constant(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    cj_tensor *x = cj_ones(c, CJ_SHAPE(2), CJ_F32);
+    factor = 2;
+    cj_plan *p = cj_capture(c, scaled, NULL, &x, 1, NULL);
+    factor = 2.5;
+    assert_false(cj_replay(p, &x, NULL));
+    assert_error(c, CJ_ECAPTURE, "mul_scalar (test_errors_steps.c:");
+    assert_says(c, "had the number 2 in the first run and 2.5 in the second; pass it as a 0-d tensor");
+    cj_clear(c);
+    assert_works(c);
+    factor = 2;
+    assert_true(cj_replay(p, &x, NULL) && cj_replay(p, &x, NULL));
+    cj_ctx_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cancelled_at_any_operator),
+        cmocka_unit_test(cancelled_in_accumulate),
+        cmocka_unit_test(cancelled_in_replay),
+        cmocka_unit_test(cancel_is_seen_and_cleared),
+        cmocka_unit_test(memory_cap),
+
+        cmocka_unit_test(changed_constant),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
