@@ -108,7 +108,6 @@ typedef struct app_job_opts {
 /* Everything up to the model with its initial parameters. APP_OK or the exit status after an error; the context is to be freed either way. */
 int app_job_open(app_job *j, const app_job_opts *o);
 void app_job_close(app_job *j);
-const char *app_default_data(const cj_model *m);
 /* Opens the run in folder and loads its parameters. */
 int app_job_load(app_job *j, const char *folder, const char *device, const char *threads, bool best, int64_t *step);
 

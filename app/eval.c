@@ -17,7 +17,7 @@ static int evaluate(app_job *j, const char *folder, int64_t step, bool json)
     if (j->data->is_text) cj_examples_of_text(j->data->test_x, (int64_t)cj_settings_get(j->settings, "context"), &j->test); /* all of it */
     double start = now();
     cj_metrics m = { 0 };
-    if (!cj_evaluate(j->net, j->task, &j->test, 128, &m)) return app_fail(j->ctx);
+    if (!cj_evaluate(j->net, &j->test, &m, .task = j->task, .model = j->model)) return app_fail(j->ctx);
     double seconds = now() - start, rate = seconds > 0 ? (double)m.n / seconds : 0;
     if (json) {
         app_json_open();

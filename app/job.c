@@ -46,8 +46,6 @@ const cj_model *app_model(const char *name)
     return NULL;
 }
 
-const char *app_default_data(const cj_model *m) { return m->task == CJ_TASK_NEXT_TOKEN ? "sources" : "digits"; }
-
 /* A text's alphabet belongs to the run: the numbers of symbols mean nothing without it. */
 static void note_alphabet(app_job *j)
 {
@@ -104,7 +102,7 @@ int app_job_open(app_job *j, const app_job_opts *o)
         return cj_ok(j->ctx) ? app_error("%s is no run: it has no config.json", o->folder ? o->folder : "this") : app_fail(j->ctx);
     j->model = app_model(model);
     if (!j->model) return APP_USAGE;
-    snprintf(data, sizeof data, "%s", o->data ? o->data : app_default_data(j->model));
+    snprintf(data, sizeof data, "%s", o->data ? o->data : j->model->data);
     if (!o->data && o->folder) cj_run_fact(j->ctx, o->folder, "data", data, sizeof data);
 
     j->settings = cj_settings_new(j->ctx, j->model);
@@ -116,8 +114,11 @@ int app_job_open(app_job *j, const app_job_opts *o)
     cj_seed(j->ctx, (uint64_t)cj_settings_get(j->settings, "seed"));
     status = open_data(j, data);
     if (status) return status;
-    int64_t outputs = j->task == CJ_TASK_REGRESS ? 1 : j->data->classes;
-    j->net = j->model->build(j->ctx, j->data->is_text ? outputs : j->data->features, outputs, cj_settings_get, j->settings);
+    cj_model_data d = { .outputs = j->task == CJ_TASK_REGRESS ? 1 : j->data->classes, .height = j->data->height, .width = j->data->width };
+    d.inputs = j->data->is_text ? d.outputs : j->data->features;
+    d.channels = d.height ? d.inputs / (d.height * d.width) : 0;
+    cj_options options = cj_settings_options(j->settings);
+    j->net = j->model->build(j->ctx, &d, &options);
     return cj_ok(j->ctx) && j->net ? APP_OK : app_fail(j->ctx);
 }
 

@@ -80,7 +80,7 @@ const char *app_draw_curve(cj_ctx *c, const char *folder, cj_task task)
 {
 #ifdef CJ_HAVE_CAIRO
     enum { KEYS = 4, LINES = 20000 };
-    static const char *const key[KEYS] = { "epoch", "loss", "test_loss", "test_accuracy" };
+    static const char *const key[KEYS] = { "epoch", "loss", "val_loss", "val_accuracy" };
     static char path[4096];
     double *value = malloc((size_t)LINES * KEYS * sizeof *value), *column = malloc((size_t)LINES * KEYS * sizeof *column);
     int64_t n = value && column ? cj_run_metrics(c, folder, key, KEYS, value, LINES) : -1;

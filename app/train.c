@@ -16,14 +16,13 @@ typedef struct progress {
     const app_job *job;
     bool quiet, terminal;
     double printed; /* time of the last plain line */
-    double train_loss, test;
     cj_metrics last;
-    bool have_test;
+    bool have_val;
 } progress;
 
 static void metric_text(const progress *p, char *out, size_t n)
 {
-    if (!p->have_test) snprintf(out, n, "%s", "");
+    if (!p->have_val) snprintf(out, n, "%s", "");
     else if (p->job->task == CJ_TASK_CLASSIFY) snprintf(out, n, "  held out %5.2f %%", 100 * p->last.accuracy);
     else if (p->job->task == CJ_TASK_NEXT_TOKEN) snprintf(out, n, "  held out %.4f", p->last.loss);
     else snprintf(out, n, "  held out mse %.4f", p->last.loss);
@@ -32,14 +31,14 @@ static void metric_text(const progress *p, char *out, size_t n)
 static void print_progress(void *user, const cj_progress *r)
 {
     progress *p = user;
-    if (r->test) p->last = *r->test, p->have_test = true;
+    if (r->val) p->last = *r->val, p->have_val = true;
     if (p->quiet) return;
     if (r->resumed) {
         fprintf(stderr, "resumed after step %lld of %lld (%s)\n", (long long)r->step, (long long)r->steps, r->resumed);
         return;
     }
-    bool last = r->step == r->steps && (r->test || r->saved);
-    if (!p->terminal && (!r->test || (!last && r->seconds - p->printed < 0.5))) return;
+    bool last = r->step == r->steps && (r->val || r->saved);
+    if (!p->terminal && (!r->val || (!last && r->seconds - p->printed < 0.5))) return;
     p->printed = r->seconds;
     char metric[64];
     metric_text(p, metric, sizeof metric);
@@ -76,8 +75,8 @@ static void print_json(const app_job *j, const char *folder, const cj_train_resu
     app_json_text("run", folder);
     app_json_number("step", (double)r->step);
     app_json_number("loss", r->loss);
-    app_json_number("test_loss", r->test.loss);
-    if (j->task != CJ_TASK_REGRESS) app_json_number("test_accuracy", r->test.accuracy);
+    app_json_number("val_loss", r->val.loss);
+    if (j->task != CJ_TASK_REGRESS) app_json_number("val_accuracy", r->val.accuracy);
     app_json_number("best", r->best);
     app_json_number("seconds", r->seconds);
     app_json_number("rate", r->rate);
@@ -89,12 +88,12 @@ static void print_table(const app_job *j, const char *folder, const cj_train_res
 {
     printf("\n");
     if (j->task == CJ_TASK_CLASSIFY) {
-        printf("  held-out accuracy  %.2f %% of %lld examples (best %.2f %%, after step %lld)\n", 100 * r->test.accuracy,
-               (long long)r->test.n, 100 * r->best, (long long)r->best_step);
+        printf("  held-out accuracy  %.2f %% of %lld examples (best %.2f %%, after step %lld)\n", 100 * r->val.accuracy,
+               (long long)r->val.n, 100 * r->best, (long long)r->best_step);
     }
     if (j->task == CJ_TASK_NEXT_TOKEN)
-        printf("  held-out text      %.3f bits per symbol, %.1f %% of the symbols right\n", r->test.loss / log(2), 100 * r->test.accuracy);
-    printf("  held-out loss      %.4f\n  training loss      %.4f\n", r->test.loss, r->loss);
+        printf("  held-out text      %.3f bits per symbol, %.1f %% of the symbols right\n", r->val.loss / log(2), 100 * r->val.accuracy);
+    printf("  held-out loss      %.4f\n  training loss      %.4f\n", r->val.loss, r->loss);
     printf("  time               %s, %s %s/s\n", app_seconds(r->seconds), app_count(r->rate),
            j->task == CJ_TASK_NEXT_TOKEN ? "windows" : "examples");
     printf("  memory             %s at most\n", app_bytes((double)r->peak_bytes));
@@ -108,8 +107,8 @@ static int train(app_job *j, const char *folder, cj_train_opts o, bool json, boo
 {
     progress p = { .job = j, .quiet = quiet || json, .terminal = isatty(2), .printed = -1 };
     o.task = j->task;
-    o.loss = j->model->loss;
-    o.test = &j->test;
+    o.model = j->model;
+    o.val = &j->test;
     o.folder = folder;
     o.progress = print_progress;
     o.user = &p;
@@ -181,7 +180,7 @@ int app_train(int argc, char **argv)
     if (args.words && !model) return APP_USAGE;
     char folder[4096] = "";
     if (out) snprintf(folder, sizeof folder, "%s", out);
-    else if (!nothing) default_folder(model->name, data ? data : app_default_data(model), folder, sizeof folder);
+    else if (!nothing) default_folder(model->name, data ? data : model->data, folder, sizeof folder);
     if (fresh) cj_run_clear(folder);
     if (!nothing && !resume && (cj_run_exists(folder) || has_config(folder)))
         return app_error("%s has a run already: --resume goes on with it, --fresh deletes it, --out chooses another folder", folder);

@@ -81,7 +81,7 @@ bool bench_gpt_new(bench_net *t, int threads, const bench_gpt_shape *g)
     extern const cj_model cj_model_gpt;
     cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = threads });
     *t = (bench_net){ .c = c, .batches = 8 };
-    t->net = cj_model_gpt.build(c, g->vocabulary, g->vocabulary, gpt_setting, g);
+    t->net = cj_model_gpt.build(c, &(cj_model_data){ .inputs = g->vocabulary, .outputs = g->vocabulary }, &(cj_options){ gpt_setting, g });
     t->opt = cj_adamw(cj_module_params(t->net), .lr = 3e-4);
     t->x = cj_keep(cj_randint(c, 0, g->vocabulary, CJ_SHAPE(8, g->batch, g->context + 1)));
     return cj_ok(c) && capture(t);

@@ -75,7 +75,7 @@ expect 1 "device 'abacus' is unknown" train mlp --device abacus
 expect 1 'heads=3 does not divide dim=128' train gpt heads=3 --no-save
 expect 2 'learns from a text' train gpt --data digits
 expect 2 'sources is a text' train mlp --data sources
-expect 0 '"test_accuracy":0\.' train mlp --no-save --steps 20 --json
+expect 0 '"val_accuracy":0\.' train mlp --no-save --steps 20 --json
 expect 0 'held-out loss' train mlp --data diabetes --no-save --steps 20
 expect 0 'runs/mlp-iris/' train mlp --data iris --epochs 5 hidden=16
 expect 0 'runs/mlp-iris-2/' train mlp --data iris --epochs 2 hidden=16

@@ -346,7 +346,7 @@ static cj_train_result train(cj_ctx *c, cj_module **net, bool resume, cj_example
               *y = cj_keep(cj_cast(cj_gt_scalar(cj_sum(x, .axes = CJ_AXIS(1)), 0), CJ_I64));
     *net = cj_sequential(c, cj_linear(c, 3, 4), cj_tanh_layer(c), cj_dropout_layer(c, 0.2), cj_linear(c, 4, 2));
     if (!cj_ok(c) || !cj_examples_of_rows(x, y, rows)) return (cj_train_result){ 0 };
-    return cj_train(*net, rows, .test = rows, .steps = 6, .batch = 4, .eval_every = 3, .save_every = 2, .folder = path, .resume = resume);
+    return cj_train(*net, rows, .val = rows, .steps = 6, .batch = 4, .eval_every = 3, .save_every = 2, .folder = path, .resume = resume);
 }
 
 static bool training_with(long n, bool below, double *end, int64_t *size)

@@ -57,7 +57,7 @@ static void remove_run(const char *path)
 typedef struct job {
     cj_ctx *c;
     cj_module *net;
-    cj_examples train, test;
+    cj_examples train, val;
     cj_examples rows;
     int64_t stop_at; /* cancel in the middle of this step, counted from the start or the resume; 0: never */
 } job;
@@ -78,14 +78,14 @@ static void open_job(job *j)
     cj_tensor *x = cj_keep(cj_randn(c, CJ_SHAPE(50, 4))), *y = cj_keep(cj_cast(cj_gt_scalar(cj_sum(x, .axes = CJ_AXIS(1)), 0), CJ_I64));
     j->net = cj_sequential(c, cj_linear(c, 4, 8), cj_tanh_layer(c), cj_dropout_layer(c, 0.3), cj_linear(c, 8, 2));
     cj_examples_of_rows(x, y, &j->rows);
-    cj_examples_of_rows(x, y, &j->test);
+    cj_examples_of_rows(x, y, &j->val);
     j->train = (cj_examples){ .n = 50, .batch = batch, .user = j };
     cj_scope_close(s);
 }
 
 static cj_train_result run_job(job *j, const char *path, bool resume, int64_t save_every, bool eager)
 {
-    return cj_train(j->net, &j->train, .test = &j->test, .steps = 23, .batch = 8, .lr = 0.02, .schedule = CJ_COSINE, .warmup = 3,
+    return cj_train(j->net, &j->train, .val = &j->val, .steps = 23, .batch = 8, .lr = 0.02, .schedule = CJ_COSINE, .warmup = 3,
                     .eval_every = 4, .save_every = save_every, .eager = eager, .folder = path, .resume = resume);
 }
 

@@ -60,7 +60,8 @@ static cj_module *build(cj_ctx *c, const cj_model *m, int64_t in, int64_t out, c
 {
     cj_settings *s = cj_settings_new(c, m);
     for (; *assignments; assignments++) assert_true(cj_settings_parse(s, *assignments));
-    return m->build(c, in, out, cj_settings_get, s);
+    cj_options options = cj_settings_options(s);
+    return m->build(c, &(cj_model_data){ .inputs = in, .outputs = out }, &options);
 }
 #define WITH(...)                                                                                                                          \
     (const char *const[]) { __VA_ARGS__, NULL }

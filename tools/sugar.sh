@@ -12,7 +12,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 # The headers in the order in which cajal.h includes them; others follow in the order of the alphabet.
-order="limits core ops grad math optim nn data train plot"
+order="limits core ops grad math optim nn model data train plot"
 # Everything in these headers is wrapped, except what `plain` names ...
 wrapped="ops grad math optim nn data train plot"
 plain=""

@@ -24,5 +24,5 @@ write() {
     if cmp -s "$1.new" "$1"; then rm "$1.new"; else mv "$1.new" "$1"; fi
 }
 
-table zoo cj_model '<cajal/nn.h>' | write "$1/zoo_table.c"
+table zoo cj_model '<cajal/model.h>' | write "$1/zoo_table.c"
 table lab cj_lab '"lab/lab.h"' | write "$1/lab_table.c"

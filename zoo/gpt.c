@@ -110,10 +110,10 @@ static cj_tensor *gpt_forward(cj_module *m, void *self, cj_tensor *x)
 }
 static const cj_module_type gpt_type = { "GPT", gpt_forward, NULL };
 
-static cj_module *build(cj_ctx *c, int64_t in, int64_t out, double (*get)(const void *settings, const char *key), const void *s)
+static cj_module *build(cj_ctx *c, const cj_model_data *d, const cj_options *o)
 {
-    int64_t dim = (int64_t)get(s, "dim"), heads = (int64_t)get(s, "heads"), context = (int64_t)get(s, "context");
-    int layers = (int)get(s, "layers");
+    int64_t dim = cj_option_int(o, "dim"), heads = cj_option_int(o, "heads"), context = cj_option_int(o, "context");
+    int layers = (int)cj_option(o, "layers");
     if (dim % heads != 0) {
         cj_fail(c, CJ_EVALUE, "gpt: heads=%lld does not divide dim=%lld", (long long)heads, (long long)dim);
         return NULL;
@@ -121,8 +121,8 @@ static cj_module *build(cj_ctx *c, int64_t in, int64_t out, double (*get)(const 
     cj_module *m = cj_module_new(c, &gpt_type, sizeof(gpt));
     gpt *g = cj_module_self(m);
     if (!g) return NULL;
-    g->dropout = get(s, "dropout");
-    g->wte = cj_module_add(m, "wte", cj_embedding_layer(c, in, dim, .init_std = 0.02));
+    g->dropout = cj_option(o, "dropout");
+    g->wte = cj_module_add(m, "wte", cj_embedding_layer(c, d->inputs, dim, .init_std = 0.02));
     cj_module *wpe = cj_module_add(m, "wpe", cj_embedding_layer(c, context, dim, .init_std = 0.02));
     g->positions = cj_params_find(cj_module_params(wpe), "weight");
     g->blocks = cj_module_add(m, "h", cj_module_new(c, &group_type, 0));
@@ -132,7 +132,7 @@ static cj_module *build(cj_ctx *c, int64_t in, int64_t out, double (*get)(const 
         cj_module_add(g->blocks, name, block_new(c, dim, heads, layers, g->dropout));
     }
     g->ln_f = cj_module_add(m, "ln_f", cj_layer_norm_layer(c, dim));
-    g->lm_head = cj_module_add(m, "lm_head", cj_linear(c, dim, out, .no_bias = true, .init_std = 0.02));
+    g->lm_head = cj_module_add(m, "lm_head", cj_linear(c, dim, d->outputs, .no_bias = true, .init_std = 0.02));
     return m;
 }
 
@@ -141,6 +141,7 @@ const cj_model cj_model_gpt = {
     .family = "transformer",
     .summary = "small GPT with learned positions (Radford et al. 2019)",
     .task = CJ_TASK_NEXT_TOKEN,
+    .data = "sources",
     .settings = settings,
     .recipe = recipe,
     .build = build,

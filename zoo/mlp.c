@@ -33,18 +33,18 @@ static cj_module *activation(cj_ctx *c, int which)
     }
 }
 
-static cj_module *build(cj_ctx *c, int64_t in, int64_t out, double (*get)(const void *settings, const char *key), const void *s)
+static cj_module *build(cj_ctx *c, const cj_model_data *d, const cj_options *o)
 {
-    int64_t hidden = (int64_t)get(s, "hidden");
-    int layers = (int)get(s, "layers"), n = 0;
-    double dropout = get(s, "dropout");
+    int64_t hidden = cj_option_int(o, "hidden");
+    int layers = (int)cj_option(o, "layers"), n = 0;
+    double dropout = cj_option(o, "dropout");
     cj_module *part[3 * 64 + 2];
     for (int l = 0; l < layers; l++) {
-        part[n++] = cj_linear(c, l == 0 ? in : hidden, hidden);
-        part[n++] = activation(c, (int)get(s, "activation"));
+        part[n++] = cj_linear(c, l == 0 ? d->inputs : hidden, hidden);
+        part[n++] = activation(c, (int)cj_option(o, "activation"));
         if (dropout > 0) part[n++] = cj_dropout_layer(c, dropout);
     }
-    part[n++] = cj_linear(c, layers == 0 ? in : hidden, out);
+    part[n++] = cj_linear(c, layers == 0 ? d->inputs : hidden, d->outputs);
     part[n] = NULL;
     return (cj_sequential)(c, part);
 }
@@ -54,6 +54,7 @@ const cj_model cj_model_mlp = {
     .family = "feed-forward",
     .summary = "multi-layer perceptron (Rumelhart, Hinton & Williams 1986)",
     .task = CJ_TASK_CLASSIFY,
+    .data = "digits",
     .settings = settings,
     .recipe = recipe,
     .build = build,

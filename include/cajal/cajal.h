@@ -9,6 +9,7 @@
 #include <cajal/math.h>
 #include <cajal/optim.h>
 #include <cajal/nn.h>
+#include <cajal/model.h>
 #include <cajal/data.h>
 #include <cajal/train.h>
 #include <cajal/plot.h>

@@ -50,6 +50,7 @@ CJ_API cj_tensor *cj_module_buffer(cj_module *m, const char *name, cj_tensor *va
 CJ_API int cj_module_children(const cj_module *m);
 CJ_API cj_module *cj_module_child(const cj_module *m, int i);
 CJ_API const char *cj_module_child_name(const cj_module *m, int i);
+CJ_API cj_module *cj_module_find(const cj_module *m, const char *name);                    /* the child of that name, NULL where there is none */
 CJ_API cj_params *cj_module_params(cj_module *m);                                          /* lives with the module */
 /* Parameters and buffers by name, as saved in checkpoints; returns their number, calls visit for each. */
 CJ_API int cj_module_state(cj_module *m, void (*visit)(void *user, const char *name, cj_tensor *t), void *user);
@@ -260,31 +261,6 @@ CJ_API cj_tensor *cj_l2_penalty(const cj_params *p);
 CJ_API cj_tensor *cj_elastic_net_penalty(const cj_params *p, double l1, double l2);
 /* Rows w[i] of a norm above `most` are scaled down to it, in place; for after a step. Returns w. */
 CJ_API cj_tensor *cj_max_norm_(cj_tensor *w, double most);
-
-/* ---- models: how a zoo file describes itself ----------------------------------------------------------------------------------------------------- */
-
-/* A setting, given on the command line as key=value. Whole numbers, unless `real` or `choices` says otherwise. */
-typedef struct cj_setting {
-    const char *key;
-    double value;         /* default; of choices: the index of a word */
-    const char *help;
-    double least, most;   /* what is allowed; most 0: no upper limit */
-    bool real;
-    const char *choices;  /* words, as in "relu tanh gelu" */
-} cj_setting;
-
-typedef enum cj_task { CJ_TASK_CLASSIFY, CJ_TASK_REGRESS, CJ_TASK_NEXT_TOKEN } cj_task;
-
-typedef struct cj_model {
-    const char *name, *family, *summary;
-    cj_task task;
-    const cj_setting *settings;      /* ends with a NULL key */
-    const cj_setting *recipe;        /* keys and values that replace the defaults of the training loop (train.h); ends with a NULL key; may be NULL */
-    /* Builds the model for inputs of in features (or a vocabulary of in symbols) and out classes. get reads a setting by key. */
-    cj_module *(*build)(cj_ctx *c, int64_t in, int64_t out, double (*get)(const void *settings, const char *key), const void *settings);
-    /* Loss of a batch: x and y as the task has them. NULL: the task's usual loss on cj_forward. */
-    cj_tensor *(*loss)(cj_module *m, cj_tensor *x, cj_tensor *y);
-} cj_model;
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,9 @@
 /* cajal/train.h: the training loop, settings, run folders, checkpoints.
  *
- *     cj_examples train, test;
+ *     cj_examples train, val;
  *     cj_examples_of_rows(x, y, &train);
- *     cj_examples_of_rows(x_test, y_test, &test);
- *     cj_train_result r = cj_train(net, &train, .epochs = 20, .lr = 2e-3, .test = &test, .folder = "runs/one");
+ *     cj_examples_of_rows(x_val, y_val, &val);
+ *     cj_train_result r = cj_train(net, &train, .epochs = 20, .lr = 2e-3, .val = &val, .folder = "runs/one");
  *
  * The loop prints nothing: a callback reports progress.  Everything that is random follows from the context's seed, and a run that was stopped or killed at any
  * instant resumes to the bit: same parameters, same metrics.jsonl.
@@ -11,8 +11,7 @@
 #ifndef CAJAL_TRAIN_H
 #define CAJAL_TRAIN_H
 
-#include <cajal/nn.h>
-#include <cajal/optim.h>
+#include <cajal/model.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,11 +40,16 @@ CJ_API void cj_data_order(uint64_t seed, int64_t epoch, int64_t n, int64_t *orde
 
 typedef struct cj_metrics {
     double loss;       /* mean over the examples (symbols) */
-    double accuracy;   /* share of right classes (symbols); NaN for regression */
+    double accuracy;   /* share of right classes (symbols); NaN where nothing is right or wrong */
     int64_t n;
 } cj_metrics;
+typedef struct cj_evaluate_opts {
+    cj_task task;
+    const cj_model *model;  /* its loss where it has its own; may be NULL */
+    int64_t batch;          /* 128 */
+} cj_evaluate_opts;
 /* Of all examples, with the module in evaluation mode. False after an error. */
-CJ_API bool cj_evaluate(cj_module *m, cj_task task, const cj_examples *e, int64_t batch, cj_metrics *out);
+CJ_API bool cj_evaluate(cj_module *m, const cj_examples *e, cj_metrics *out, const cj_evaluate_opts *opts);
 /* The task's loss of a batch, a 0-d tensor: cross-entropy, or the mean squared error. */
 CJ_API cj_tensor *cj_task_loss(cj_task task, cj_tensor *prediction, cj_tensor *y);
 
@@ -66,7 +70,7 @@ typedef struct cj_progress {
     double seconds;            /* since the start or the resume */
     double left;               /* seconds, at this pace */
     size_t peak_bytes;
-    const cj_metrics *test;    /* NULL unless an evaluation has just been done */
+    const cj_metrics *val;     /* NULL unless an evaluation has just been done */
     const char *saved;         /* the checkpoint just written, or NULL */
     const char *resumed;       /* the checkpoint just loaded, or NULL */
 } cj_progress;
@@ -74,8 +78,9 @@ typedef struct cj_progress {
 typedef struct cj_settings cj_settings;
 typedef struct cj_train_opts {
     cj_task task;
-    cj_tensor *(*loss)(cj_module *m, cj_tensor *x, cj_tensor *y);  /* NULL: the task's */
-    const cj_examples *test;     /* held-out examples; may be NULL */
+    const cj_model *model;     /* its loss, parts, step or fit are used; may be NULL */
+    cj_tensor *(*loss)(cj_module *m, cj_tensor *x, cj_tensor *y);  /* NULL: the model's or the task's */
+    const cj_examples *val;    /* examples to choose by, that are not learned from; may be NULL */
     int64_t epochs, steps;     /* one of them; steps win; neither: 10 epochs */
     int64_t batch;             /* 32 */
     cj_optimiser optimiser;
@@ -98,8 +103,8 @@ typedef struct cj_train_result {
     bool finished;             /* all steps were done; otherwise see cj_error: CJ_ECANCELLED after cj_cancel, with the run saved */
     int64_t step, first_step;  /* first_step > 0: resumed there */
     double loss;               /* of the last logged stretch */
-    cj_metrics test;           /* the last evaluation */
-    double best;               /* best held-out accuracy, or loss without one; NaN without test examples */
+    cj_metrics val;            /* the last evaluation */
+    double best;               /* best accuracy of classes, else best loss, on the validation examples; NaN without them */
     int64_t best_step;
     double seconds, rate;
     size_t peak_bytes;
@@ -136,7 +141,8 @@ CJ_API const cj_setting *cj_train_settings(void);
 CJ_API cj_settings *cj_settings_new(cj_ctx *c, const cj_model *model);
 CJ_API bool cj_settings_set(cj_settings *s, const char *key, const char *value);  /* false after an error that says what is possible */
 CJ_API bool cj_settings_parse(cj_settings *s, const char *assignment);            /* "key=value" */
-CJ_API double cj_settings_get(const void *settings, const char *key);             /* NaN for an unknown key; has the type that cj_model.build asks for */
+CJ_API double cj_settings_get(const void *settings, const char *key);             /* NaN for an unknown key */
+CJ_API cj_options cj_settings_options(const cj_settings *s);                      /* what cj_model.build takes */
 CJ_API const char *cj_settings_text(const cj_settings *s, const char *key);       /* as set: "cosine"; "" for an unknown key */
 CJ_API void cj_settings_note(cj_settings *s, const char *key, const char *value); /* any further fact of the run, as text: model, data */
 CJ_API cj_train_opts cj_settings_train_opts(const cj_settings *s);                /* what the loop takes */

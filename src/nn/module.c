@@ -162,6 +162,13 @@ const char *cj_module_child_name(const cj_module *m, int i)
     return e ? e->name : "";
 }
 
+cj_module *cj_module_find(const cj_module *m, const char *name)
+{
+    for (int k = 0; m && name && k < m->n; k++)
+        if (m->item[k].child && strcmp(m->item[k].name, name) == 0) return m->item[k].child;
+    return NULL;
+}
+
 void cj_module_train(cj_module *m, bool training)
 {
     if (!m) return;

@@ -58,6 +58,18 @@ static void list_add_optim(void *user, const char *name, cj_tensor *t)
     if (strcmp(name, "lr") != 0) list_add(user, name, t); /* the schedule knows it */
 }
 
+/* "optim.exp_avg.0.weight", of further optimisers "optim1.…". */
+static void list_add_optims(list *l, const cj_snapshot *k)
+{
+    char prefix[24] = "optim.";
+    l->prefix = prefix;
+    for (int i = 0; i < k->optims; i++) {
+        if (i > 0) snprintf(prefix, sizeof prefix, "optim%d.", i);
+        cj_optim_state(k->optim[i], list_add_optim, l);
+    }
+    l->prefix = NULL;
+}
+
 /* ---- the loop's own numbers -------------------------------------------------------------------------------------------------------------------- */
 
 enum { COUNTERS = 5, VALUES = 4, RNG = 1 + CJ_STREAMS };
@@ -65,8 +77,8 @@ enum { COUNTERS = 5, VALUES = 4, RNG = 1 + CJ_STREAMS };
 static void numbers_of(const cj_snapshot *k, int64_t counter[COUNTERS], double value[VALUES], int64_t rng[RNG])
 {
     const cj_train_state *s = &k->state;
-    const int64_t c[COUNTERS] = { s->step, s->logged, s->best_step, s->test.n, k->have_best };
-    const double v[VALUES] = { s->best, s->train_loss, s->test.loss, s->test.accuracy };
+    const int64_t c[COUNTERS] = { s->step, s->logged, s->best_step, s->val.n, k->have_best };
+    const double v[VALUES] = { s->best, s->train_loss, s->val.loss, s->val.accuracy };
     memcpy(counter, c, sizeof c);
     memcpy(value, v, sizeof v);
     rng[0] = (int64_t)s->rng.seed;
@@ -85,7 +97,7 @@ static bool read_numbers(cj_archive *a, cj_train_state *s, bool *have_best)
                            .best_step = counter[2],
                            .best = value[0],
                            .train_loss = value[1],
-                           .test = { .loss = value[2], .accuracy = value[3], .n = counter[3] } };
+                           .val = { .loss = value[2], .accuracy = value[3], .n = counter[3] } };
     *have_best = counter[4] != 0;
     s->rng.seed = (uint64_t)rng[0];
     for (int i = 0; i < CJ_STREAMS; i++) s->rng.call[i] = (uint64_t)rng[1 + i];
@@ -123,9 +135,8 @@ static bool save_best(cj_ctx *c, const char *folder, cj_snapshot *k, cj_run_file
 static bool save_state(cj_ctx *c, const char *folder, cj_snapshot *k, cj_run_file *f)
 {
     cj_scope s = cj_scope_open(c);
-    list l = { .ctx = c, .prefix = "optim." };
-    if (k->optim) cj_optim_state(k->optim, list_add_optim, &l);
-    l.prefix = NULL;
+    list l = { .ctx = c };
+    list_add_optims(&l, k);
     int64_t counter[COUNTERS], rng[RNG];
     double value[VALUES];
     numbers_of(k, counter, value, rng);
@@ -194,12 +205,12 @@ static void assign(const list *l, const cj_archive *a)
     for (int i = 0; i < l->n; i++) cj_assign_(l->item[i].tensor, cj_archive_find(a, l->item[i].name));
 }
 
-/* k->optim NULL: parameters only, the best ones if asked for. */
+/* Without optimisers: parameters only, the best ones if asked for. */
 static bool load_generation(cj_ctx *c, const char *folder, const cj_generation *g, cj_snapshot *k, bool best)
 {
     cj_scope s = cj_scope_open(c);
     bool was = cj_no_grad(c), ok = true;
-    list model = { .ctx = c }, state = { .ctx = c, .prefix = "optim." }, top = { .ctx = c };
+    list model = { .ctx = c }, state = { .ctx = c }, top = { .ctx = c };
     cj_archive *model_file = NULL, *state_file = NULL, *best_file = NULL;
     cj_train_state numbers = { 0 };
     bool have_best = false;
@@ -208,14 +219,13 @@ static bool load_generation(cj_ctx *c, const char *folder, const cj_generation *
     cj_module_state(k->module, list_add_once, &model);
     model_file = load_file(c, folder, &g->model);
     ok = model_file && fits(c, folder, &model, model_file);
-    if (ok && k->optim) {
-        cj_optim_state(k->optim, list_add_optim, &state);
-        state.prefix = NULL;
+    if (ok && k->optims) {
+        list_add_optims(&state, k);
         list_add(&state, "loss_sum", k->loss_sum);
         state_file = load_file(c, folder, &g->state);
         ok = state_file && fits(c, folder, &state, state_file) && read_numbers(state_file, &numbers, &have_best);
     }
-    if (ok && g->best.name[0] && (best || k->optim)) {
+    if (ok && g->best.name[0] && (best || k->optims)) {
         for (int i = 0; i < cj_params_count(p); i++) list_add(&top, cj_params_name(p, i), k->best ? k->best[i] : cj_params_at(p, i));
         best_file = load_file(c, folder, &g->best);
         ok = best_file && fits(c, folder, &top, best_file);
@@ -226,7 +236,7 @@ static bool load_generation(cj_ctx *c, const char *folder, const cj_generation *
         assign(&top, best_file);
         ok = c->error == CJ_OK;
     }
-    if (ok && k->optim) {
+    if (ok && k->optims) {
         numbers.metrics_bytes = g->metrics_bytes;
         k->state = numbers;
         k->have_best = have_best && best_file;

@@ -54,6 +54,8 @@ static const cj_setting loop[] = {
     { .key = "save_every", .value = 0, .least = 0, .help = "steps between checkpoints; 0: by the clock" },
     { 0 },
 };
+cj_options cj_settings_options(const cj_settings *s) { return (cj_options){ cj_settings_get, s }; }
+
 const cj_setting *cj_train_settings(void) { return loop; }
 
 /* ---- values ------------------------------------------------------------------------------------------------------------------------------- */

@@ -22,7 +22,8 @@ typedef struct loop {
     const cj_examples *train;
     cj_train_opts o;
     int64_t per_epoch, total;
-    cj_optim *optim;
+    cj_optim *optim[CJ_MAX_PARTS]; /* one, or one for each of the model's parts */
+    int optims;
     cj_plan *plan;
     cj_snapshot k;
     cj_tensor **best; /* one per parameter */
@@ -57,9 +58,22 @@ static void step_fn(cj_ctx *c, void *user, cj_tensor *const *in, cj_tensor **out
 {
     (void)c;
     loop *l = user;
-    cj_tensor *loss = l->o.loss ? l->o.loss(l->module, in[0], in[1]) : cj_task_loss(l->o.task, cj_forward(l->module, in[0]), in[1]);
-    out[0] = loss;
-    cj_minimise(l->optim, loss);
+    const cj_model *m = l->o.model;
+    if (m && m->step) {
+        out[0] = m->step(l->module, l->optim, in[0], in[1]);
+        return;
+    }
+    out[0] = l->o.loss ? l->o.loss(l->module, in[0], in[1]) : cj_task_loss(l->o.task, cj_forward(l->module, in[0]), in[1]);
+    cj_minimise(l->optim[0], out[0]);
+}
+
+/* All rows at once, and the loss that the solution has. */
+static void fit(loop *l, cj_tensor *const *xy, cj_tensor **loss)
+{
+    bool was = cj_no_grad(l->ctx);
+    if (l->o.model->fit(l->module, xy[0], xy[1]))
+        *loss = l->o.loss ? l->o.loss(l->module, xy[0], xy[1]) : cj_task_loss(l->o.task, cj_forward(l->module, xy[0]), xy[1]);
+    cj_grad_mode(l->ctx, was);
 }
 
 /* The order of an epoch as a tensor where the data is. */
@@ -90,11 +104,16 @@ static bool compute(loop *l, cj_tensor **loss)
     cj_ctx *c = l->ctx;
     cj_tensor *xy[2];
     double lr = cj_schedule_lr(l->o.schedule, l->o.lr, l->k.state.step, l->total, l->o.warmup);
-    if (lr != cj_optim_lr(l->optim)) cj_optim_set_lr(l->optim, lr);
+    for (int i = 0; i < l->optims; i++)
+        if (lr != cj_optim_lr(l->optim[i])) cj_optim_set_lr(l->optim[i], lr);
     if (!make_batch(l, xy)) return false;
-    if (l->o.eager) step_fn(c, l, xy, loss);
+    const cj_model *m = l->o.model;
+    c->committing = m && m->step; /* several updates: all or none */
+    if (m && m->fit) fit(l, xy, loss);
+    else if (l->o.eager) step_fn(c, l, xy, loss);
     else if (!l->plan) l->plan = cj_capture(c, step_fn, l, xy, 2, loss);
     else cj_replay(l->plan, xy, loss);
+    c->committing = false;
     return c->error == CJ_OK;
 }
 
@@ -103,7 +122,7 @@ static bool settle(loop *l, const cj_rng_state *before, cj_tensor *loss)
 {
     l->cancelled = true;
     cj_clear(l->ctx);
-    if (cj_optim_steps(l->optim) == l->k.state.step) {
+    if (cj_optim_steps(l->optim[0]) == l->k.state.step) {
         cj_rng_set(l->ctx, *before);
         return false;
     }
@@ -165,8 +184,8 @@ static bool log_line(loop *l)
     n += (size_t)put(line + n, sizeof line - n, "epoch", (double)s->step / (double)l->per_epoch);
     n += (size_t)put(line + n, sizeof line - n, "lr", cj_schedule_lr(l->o.schedule, l->o.lr, s->step - 1, l->total, l->o.warmup));
     n += (size_t)put(line + n, sizeof line - n, "loss", s->train_loss);
-    if (l->o.test) n += (size_t)put(line + n, sizeof line - n, "test_loss", s->test.loss);
-    if (l->o.test && l->o.task != CJ_TASK_REGRESS) n += (size_t)put(line + n, sizeof line - n, "test_accuracy", s->test.accuracy);
+    if (l->o.val) n += (size_t)put(line + n, sizeof line - n, "val_loss", s->val.loss);
+    if (l->o.val && !isnan(s->val.accuracy)) n += (size_t)put(line + n, sizeof line - n, "val_accuracy", s->val.accuracy);
     n += (size_t)snprintf(line + n, sizeof line - n, "}\n");
     ssize_t done = write(l->log, line, n);
     if (done == (ssize_t)n) {
@@ -192,11 +211,11 @@ static double rate(const loop *l)
     return seconds > 0 ? (double)(l->k.state.step - l->first_step) * (double)l->o.batch / seconds : 0;
 }
 
-static void report(loop *l, const cj_metrics *test, const char *saved, const char *resumed)
+static void report(loop *l, const cj_metrics *val, const char *saved, const char *resumed)
 {
     if (!l->o.progress) return;
     double t = now();
-    if (!test && !saved && !resumed && t - l->reported < 0.1) return;
+    if (!val && !saved && !resumed && t - l->reported < 0.1) return;
     l->reported = t;
     int64_t done = l->k.state.step - l->first_step;
     l->o.progress(l->o.user,
@@ -204,12 +223,12 @@ static void report(loop *l, const cj_metrics *test, const char *saved, const cha
                                   .steps = l->total,
                                   .epoch = (double)l->k.state.step / (double)l->per_epoch,
                                   .loss = running_loss(l),
-                                  .lr = cj_optim_lr(l->optim),
+                                  .lr = cj_optim_lr(l->optim[0]),
                                   .rate = rate(l),
                                   .seconds = t - l->started,
                                   .left = done > 0 ? (double)(l->total - l->k.state.step) * (t - l->started) / (double)done : NAN,
                                   .peak_bytes = cj_memory_stats(l->ctx).peak,
-                                  .test = test,
+                                  .val = val,
                                   .saved = saved,
                                   .resumed = resumed });
 }
@@ -226,8 +245,8 @@ static bool evaluation_due(const loop *l)
 static bool keep_best(loop *l)
 {
     cj_train_state *s = &l->k.state;
-    bool accuracy = l->o.task != CJ_TASK_REGRESS;
-    double value = accuracy ? s->test.accuracy : s->test.loss;
+    bool accuracy = l->o.task == CJ_TASK_CLASSIFY || l->o.task == CJ_TASK_NODES;
+    double value = accuracy ? s->val.accuracy : s->val.loss;
     if (l->k.have_best && !(accuracy ? value > s->best : value < s->best)) return true;
     cj_params *p = cj_module_params(l->module);
     for (int i = 0; i < l->params; i++) cj_assign_(l->best[i], cj_detach(cj_params_at(p, i)));
@@ -246,13 +265,14 @@ static bool evaluate(loop *l)
     cj_train_state before = *s;
     bool had_best = l->k.have_best, ok = true;
     s->train_loss = running_loss(l);
-    if (l->o.test) ok = cj_evaluate(l->module, l->o.task, l->o.test, 4 * l->o.batch, &s->test) && keep_best(l);
+    cj_evaluate_opts how = { .task = l->o.task, .model = l->o.model, .batch = 4 * l->o.batch };
+    if (l->o.val) ok = cj_evaluate(l->module, l->o.val, &s->val, &how) && keep_best(l);
     ok = ok && cj__cancel_check(l->ctx);
     ok = ok && !cj_is_poison(cj_assign_(l->k.loss_sum, cj_zeros_like(l->k.loss_sum))) && log_line(l);
     if (ok) s->logged = s->step;
     else *s = before, l->k.have_best = had_best;
     cj_scope_close(scope);
-    if (ok) report(l, l->o.test ? &s->test : NULL, NULL, NULL);
+    if (ok) report(l, l->o.val ? &s->val : NULL, NULL, NULL);
     return ok;
 }
 
@@ -289,14 +309,16 @@ static bool check(cj_ctx *c, const cj_examples *train, cj_train_opts *o)
     if (o->lr == CJ_ZERO) o->lr = 0;
     if (!(o->lr >= 0)) return cj__error(c, CJ_EVALUE, "train: learning rate %g", o->lr);
     if (o->momentum == 0) o->momentum = 0.9;
-    if (o->test && o->test->n == 0) o->test = NULL;
+    if (o->val && o->val->n == 0) o->val = NULL;
+    if (!o->loss && o->model) o->loss = o->model->loss;
+    bool own = o->model && (o->model->step || o->model->fit);
+    if (!o->loss && !own && (o->task == CJ_TASK_GENERATE || o->task == CJ_TASK_TRANSLATE))
+        return cj__error(c, CJ_EVALUE, "train: this task has no usual loss; the model must bring its own");
     return true;
 }
 
-static cj_optim *make_optimiser(const loop *l)
+static cj_optim *make_optimiser(const cj_train_opts *o, cj_params *p)
 {
-    const cj_train_opts *o = &l->o;
-    cj_params *p = cj_module_params(l->module);
     double lr = o->lr == 0 ? CJ_ZERO : o->lr, plain_decay = o->weight_decay == CJ_ZERO ? 0 : o->weight_decay;
     double momentum = o->optimiser == CJ_MOMENTUM && o->momentum != CJ_ZERO ? o->momentum : 0;
     cj_adam_opts adam = { .lr = lr, .weight_decay = o->weight_decay, .clip_norm = o->clip };
@@ -306,6 +328,26 @@ static cj_optim *make_optimiser(const loop *l)
     case CJ_ADAMW: return cj_adamw(p, &adam);
     default: return cj_adam(p, &adam);
     }
+}
+
+/* One for all parameters, or one for each part that the model names. */
+static bool make_optimisers(loop *l)
+{
+    const char *const *part = l->o.model ? l->o.model->parts : NULL;
+    if (!part) {
+        l->optim[0] = make_optimiser(&l->o, cj_module_params(l->module));
+        l->optims = l->optim[0] != NULL;
+        return l->optims == 1;
+    }
+    for (; *part; part++) {
+        cj_module *child = cj_module_find(l->module, *part);
+        if (!child || l->optims == CJ_MAX_PARTS)
+            return cj__error(l->ctx, CJ_EVALUE, "train: %s has no part '%s', or more than %d", l->o.model->name, *part, CJ_MAX_PARTS);
+        cj_optim *o = make_optimiser(&l->o, cj_module_params(child));
+        if (!o) return false;
+        l->optim[l->optims++] = o;
+    }
+    return true;
 }
 
 static bool open_folder(loop *l)
@@ -330,19 +372,20 @@ static bool begin(loop *l)
 {
     cj_ctx *c = l->ctx;
     if (l->o.batch < 1) return false; /* check has seen to it */
+    if (l->o.model && l->o.model->fit) l->o.batch = l->train->n, l->o.steps = 1;
     l->per_epoch = (l->train->n + l->o.batch - 1) / l->o.batch;
     l->total = l->o.steps > 0 ? l->o.steps : l->o.epochs * l->per_epoch;
-    l->optim = make_optimiser(l);
-    if (!l->optim) return false;
+    if (!make_optimisers(l)) return false;
     cj_params *p = cj_module_params(l->module);
     l->params = cj_params_count(p);
     cj_scope s = cj_scope_open(c);
     bool was = cj_no_grad(c);
-    l->k = (cj_snapshot){ .module = l->module, .optim = l->optim, .loss_sum = cj_keep(cj_zeros(c, CJ_SCALAR, CJ_F32)) };
-    l->k.state = (cj_train_state){ .best = NAN, .train_loss = NAN, .test = { .loss = NAN, .accuracy = NAN }, .rng = cj_rng_get(c) };
+    l->k =
+        (cj_snapshot){ .module = l->module, .optim = l->optim, .optims = l->optims, .loss_sum = cj_keep(cj_zeros(c, CJ_SCALAR, CJ_F32)) };
+    l->k.state = (cj_train_state){ .best = NAN, .train_loss = NAN, .val = { .loss = NAN, .accuracy = NAN }, .rng = cj_rng_get(c) };
     l->order = cj__alloc(c, (size_t)l->train->n * sizeof *l->order);
     l->best = cj__zalloc(c, (size_t)l->params * sizeof *l->best);
-    for (int i = 0; i < l->params && l->best && l->o.test; i++) l->best[i] = cj_keep(cj_clone(cj_detach(cj_params_at(p, i))));
+    for (int i = 0; i < l->params && l->best && l->o.val; i++) l->best[i] = cj_keep(cj_clone(cj_detach(cj_params_at(p, i))));
     l->k.best = l->best;
     cj_grad_mode(c, was);
     cj_scope_close(s);
@@ -361,7 +404,7 @@ static void end(loop *l)
     cj_release(l->index);
     if (l->best) cj__free(c, l->best, (size_t)l->params * sizeof *l->best);
     if (l->order) cj__free(c, l->order, (size_t)l->train->n * sizeof *l->order);
-    cj_optim_free(l->optim);
+    for (int i = 0; i < l->optims; i++) cj_optim_free(l->optim[i]);
     if (l->log >= 0) close(l->log);
 }
 
@@ -382,7 +425,7 @@ static bool run(loop *l)
 cj_train_result cj_train(cj_module *m, const cj_examples *train, const cj_train_opts *opts)
 {
     cj_ctx *c = cj_module_ctx(m);
-    cj_train_result r = { .loss = NAN, .test = { .loss = NAN, .accuracy = NAN }, .best = NAN };
+    cj_train_result r = { .loss = NAN, .val = { .loss = NAN, .accuracy = NAN }, .best = NAN };
     loop l = { .ctx = c, .module = m, .train = train, .o = opts ? *opts : (cj_train_opts){ 0 }, .index_epoch = -1, .log = -1 };
     if (!c || !cj__cancel_check(c) || !check(c, train, &l.o)) return r;
     bool training = cj_module_training(m);
@@ -397,7 +440,7 @@ cj_train_result cj_train(cj_module *m, const cj_examples *train, const cj_train_
                                .step = s->step,
                                .first_step = l.first_step,
                                .loss = s->train_loss,
-                               .test = s->test,
+                               .val = s->val,
                                .best = s->best,
                                .best_step = s->best_step,
                                .seconds = now() - l.started,

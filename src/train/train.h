@@ -22,7 +22,7 @@ typedef struct cj_train_state {
     int64_t best_step;
     double best;
     double train_loss; /* of the last line */
-    cj_metrics test;   /* of the last line */
+    cj_metrics val;    /* of the last line */
     cj_rng_state rng;
     int64_t metrics_bytes;
 } cj_train_state;
@@ -42,7 +42,8 @@ typedef struct cj_generation {
 /* Everything that a checkpoint is made from and restored into. */
 typedef struct cj_snapshot {
     cj_module *module;
-    cj_optim *optim;
+    cj_optim *const *optim; /* `optims` of them; none: parameters only */
+    int optims;
     cj_tensor *loss_sum;    /* 0-d f32 */
     cj_tensor *const *best; /* the best parameters so far, in their order; have_best says whether they hold something */
     bool have_best;
