@@ -137,7 +137,7 @@ static int train(app_job *j, const char *folder, cj_train_opts o, bool json, boo
 int app_train(int argc, char **argv)
 {
     const char *data = NULL, *device = NULL, *threads = NULL, *epochs = NULL, *steps = NULL, *out = NULL;
-    bool resume = false, fresh = false, eager = false, json = false, quiet = false, nothing = false;
+    bool resume = false, fresh = false, eager = false, tensorboard = false, json = false, quiet = false, nothing = false;
     const app_option options[] = {
         { "--data", "NAME", "data set ('cajal data' lists them); digits, or for texts sources", &data, NULL },
         { "--epochs", "N", "passes over the training examples", &epochs, NULL },
@@ -148,6 +148,7 @@ int app_train(int argc, char **argv)
         { "--no-save", NULL, "write no files", NULL, &nothing },
         { "--device", "cpu|cuda", "where to compute", &device, NULL },
         { "--threads", "N", "threads; all cores by default", &threads, NULL },
+        { "--tensorboard", NULL, "event files for TensorBoard in the run folder", NULL, &tensorboard },
         { "--eager", NULL, "operators one by one instead of a captured plan", NULL, &eager },
         { "--json", NULL, "print one JSON object at the end", NULL, &json },
         { "--quiet", NULL, "no progress", NULL, &quiet },
@@ -200,6 +201,7 @@ int app_train(int argc, char **argv)
     if (status == APP_OK) {
         cj_train_opts o = cj_settings_train_opts(j.settings);
         o.eager = eager;
+        o.tensorboard = tensorboard;
         o.resume = resume;
         status = train(&j, nothing ? NULL : folder, o, json, quiet);
     }

@@ -244,6 +244,10 @@ CJ_API bool cj_profile_start(cj_ctx *c);
 CJ_API int cj_profile_stop(cj_ctx *c, cj_profile_row *rows, int n);  /* sorted by time; returns the number of operators seen */
 CJ_API bool cj_profile_trace(cj_ctx *c, const char *path);           /* the last recording as a Chrome trace */
 
+/* While on, an operator that makes NaN or infinity out of finite inputs is an error that names it and the module's path: for finding where a loss went
+ * wrong. Slow; operators one by one, on the CPU. Returns whether it was on. */
+CJ_API bool cj_watch_nonfinite(cj_ctx *c, bool on);
+
 #ifdef __cplusplus
 }
 #endif

@@ -92,6 +92,8 @@ typedef struct cj_train_opts {
     int64_t warmup;            /* steps */
     int64_t eval_every;        /* steps between evaluations; 0: once an epoch */
     int64_t save_every;        /* steps between checkpoints; 0: by the clock, about every 15 seconds. The last one is always written. */
+    int64_t patience;          /* stops after so many evaluations without a better one; 0: never */
+    bool tensorboard;          /* event files for TensorBoard in the folder */
     bool eager;                /* operators one by one instead of a captured plan */
     const char *folder;        /* run folder; NULL: nothing is written */
     bool resume;               /* go on from the folder's checkpoint, if it has one; otherwise it must not have one */
@@ -101,6 +103,7 @@ typedef struct cj_train_opts {
 
 typedef struct cj_train_result {
     bool finished;             /* all steps were done; otherwise see cj_error: CJ_ECANCELLED after cj_cancel, with the run saved */
+    bool stopped_early;        /* patience ran out; finished is true, too */
     int64_t step, first_step;  /* first_step > 0: resumed there */
     double loss;               /* of the last logged stretch */
     cj_metrics val;            /* the last evaluation */
@@ -109,6 +112,8 @@ typedef struct cj_train_result {
     double seconds, rate;
     size_t peak_bytes;
 } cj_train_result;
+/* A loss that is not finite ends the run with an error that names the step and, in a run with a folder, the layer and the operator where it began: the steps since the
+ * last checkpoint, which stays as it is, are then done again one operator at a time. */
 CJ_API cj_train_result cj_train(cj_module *m, const cj_examples *train, const cj_train_opts *opts);
 
 /* ---- run folders ----------------------------------------------------------------------------------------------------------------------------
@@ -132,6 +137,12 @@ CJ_API int64_t cj_run_step(cj_ctx *c, const char *folder); /* of the newest soun
 
 /* Reads metrics.jsonl: out[i·nkeys + k] is key k of line i, NaN where it has none. Returns the number of lines (at most room), -1 after an error. */
 CJ_API int64_t cj_run_metrics(cj_ctx *c, const char *folder, const char *const *keys, int nkeys, double *out, int64_t room);
+
+/* Scalars for TensorBoard: a file FOLDER/events.out.tfevents.…; what older files there say of steps after `step` no longer counts. NULL after an error. */
+typedef struct cj_events cj_events;
+CJ_API cj_events *cj_events_open(cj_ctx *c, const char *folder, int64_t step);
+CJ_API bool cj_events_scalar(cj_events *e, const char *tag, int64_t step, double value);
+CJ_API void cj_events_close(cj_events *e);   /* NULL is fine */
 
 /* ---- settings: key=value --------------------------------------------------------------------------------------------------------------------- */
 

@@ -183,7 +183,7 @@ typedef struct cj_recorder {
 } cj_recorder;
 
 /* In the order in which they see a call: capture before the recorders that make further calls, tape before forward mode, whose rules read the outputs. */
-enum { CJ_REC_PROFILE, CJ_REC_CAPTURE, CJ_REC_TAPE, CJ_REC_FORWARD, CJ_RECS };
+enum { CJ_REC_PROFILE, CJ_REC_WATCH, CJ_REC_CAPTURE, CJ_REC_TAPE, CJ_REC_FORWARD, CJ_RECS };
 /* grad/ installs tape, forward and capture here when a context is made (core knows none of them). */
 void cj__recorders_install(cj_ctx *c);
 
@@ -241,6 +241,7 @@ struct cj_ctx {
     bool grad_enabled;
     bool debug;
     bool committing;                   /* a write of several parts is under way: cancellation waits until it is whole */
+    bool whole;                        /* the same for several such writes that belong together: a step of a training loop with several optimisers */
     uint8_t active;                    /* bit per recorder that must see every call */
     int fwd_limit;                     /* forward mode: how many of the levels below propagate */
     uint64_t fwd_level[CJ_MAX_LEVELS]; /* never reused: a stale tangent belongs to no open level */

@@ -110,7 +110,7 @@ void cj_cancel(cj_ctx *c)
 
 bool cj__cancel_check(cj_ctx *c)
 {
-    if (!c->committing && atomic_load_explicit(&c->cancelled, memory_order_relaxed)) {
+    if (!c->committing && !c->whole && atomic_load_explicit(&c->cancelled, memory_order_relaxed)) {
         atomic_store(&c->cancelled, 0);
         return cj__error(c, CJ_ECANCELLED, "cancelled");
     }

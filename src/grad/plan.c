@@ -433,8 +433,7 @@ static bool run_host(cj_plan *p, entry *e, cj_tensor *const *in)
         /* Once the step has begun to write it runs to its end: all or nothing. */
         if (__builtin_expect(atomic_load_explicit(&c->cancelled, memory_order_relaxed), 0) && i <= e->compiled->first_write)
             ok = cj__cancel_check(c);
-        else if (__builtin_expect(c->active & 1u << CJ_REC_PROFILE, 0)) ok = profiled(c, k, run_kernel);
-        else ok = run_kernel(c, k);
+        if (ok) ok = __builtin_expect(c->active & 1u << CJ_REC_PROFILE, 0) ? profiled(c, k, run_kernel) : run_kernel(c, k);
     }
     if (draws) renumber(c, t, -1);
     return ok;

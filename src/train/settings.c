@@ -51,6 +51,7 @@ static const cj_setting loop[] = {
       .most = 9007199254740992.0,
       .help = "of everything random: initial values, order of the data, dropout, split" },
     { .key = "eval_every", .value = 0, .least = 0, .help = "steps between evaluations; 0: once an epoch" },
+    { .key = "patience", .value = 0, .least = 0, .help = "evaluations without a better one after which training stops; 0: never" },
     { .key = "save_every", .value = 0, .least = 0, .help = "steps between checkpoints; 0: by the clock" },
     { 0 },
 };
@@ -245,6 +246,7 @@ cj_train_opts cj_settings_train_opts(const cj_settings *s)
         .schedule = (cj_schedule)cj_settings_get(s, "schedule"),
         .warmup = (int64_t)cj_settings_get(s, "warmup"),
         .eval_every = (int64_t)cj_settings_get(s, "eval_every"),
+        .patience = (int64_t)cj_settings_get(s, "patience"),
         .save_every = (int64_t)cj_settings_get(s, "save_every"),
     };
 }

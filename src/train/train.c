@@ -32,6 +32,7 @@ typedef struct loop {
     cj_tensor *index; /* i64 [n], persistent */
     int64_t index_epoch;
     int log; /* metrics.jsonl, or -1 */
+    cj_events *events;
     double started, reported, saved_at;
     int64_t first_step;
     bool cancelled;
@@ -108,12 +109,12 @@ static bool compute(loop *l, cj_tensor **loss)
         if (lr != cj_optim_lr(l->optim[i])) cj_optim_set_lr(l->optim[i], lr);
     if (!make_batch(l, xy)) return false;
     const cj_model *m = l->o.model;
-    c->committing = m && m->step; /* several updates: all or none */
+    c->whole = m && m->step; /* several updates: all or none */
     if (m && m->fit) fit(l, xy, loss);
     else if (l->o.eager) step_fn(c, l, xy, loss);
     else if (!l->plan) l->plan = cj_capture(c, step_fn, l, xy, 2, loss);
     else cj_replay(l->plan, xy, loss);
-    c->committing = false;
+    c->whole = false;
     return c->error == CJ_OK;
 }
 
@@ -130,13 +131,61 @@ static bool settle(loop *l, const cj_rng_state *before, cj_tensor *loss)
     return cj_ok(l->ctx);
 }
 
+/* The first parameter with a value that is not finite (0·x is 0 for all others); NULL: there is none. */
+static const char *broken_parameter(loop *l)
+{
+    cj_params *p = cj_module_params(l->module);
+    for (int i = 0; i < cj_params_count(p); i++)
+        if (isnan(cj_item(cj_sum(cj_mul_scalar(cj_detach(cj_params_at(p, i)), 0), NULL)))) return cj_params_name(p, i);
+    return NULL;
+}
+
+/* The loss of the next step is not finite. Without a checkpoint there is only that to say; with one, the steps since then are done again under watch. */
+static bool diverged(loop *l, double loss)
+{
+    cj_ctx *c = l->ctx;
+    int64_t step = l->k.state.step;
+    double lr = cj_optim_lr(l->optim[0]);
+    char where[CJ_MAX_MESSAGE] = "";
+    if (l->o.folder && l->k.last.number > 0 && cj__checkpoint_load(c, l->o.folder, &l->k) >= 0) {
+        cj_rng_set(c, l->k.state.rng);
+        l->o.eager = true;
+        cj_watch_nonfinite(c, true);
+        for (bool ok = true; ok && l->k.state.step <= step; l->k.state.step++) {
+            cj_scope s = cj_scope_open(c);
+            cj_tensor *again[CJ_MAX_PLAN_OUTPUTS] = { NULL };
+            ok = compute(l, again);
+            const char *name = ok ? broken_parameter(l) : NULL;
+            if (name) ok = cj__error(c, CJ_EVALUE, "the update of parameter %s in step %lld", name, (long long)l->k.state.step + 1);
+            cj_scope_close(s);
+        }
+        cj_watch_nonfinite(c, false);
+        const char *message = cj_message(c), *line = strrchr(message, '(');
+        int n = line && line > message ? (int)(line - message) - 1 : (int)strlen(message); /* the line is this file's */
+        if (cj_error(c) == CJ_EVALUE) snprintf(where, sizeof where, " It began in %.*s.", n, message);
+        if (cj_error(c) == CJ_ECANCELLED) return false;
+        cj_clear(c);
+    }
+    return cj__error(c, CJ_EVALUE, "the loss of step %lld is %s.%s Try a smaller lr than %g, clip=1, or look for odd values in the data%s",
+                     (long long)step + 1, isnan(loss) ? "not a number" : "infinite", where, lr,
+                     l->o.folder ? "; the last checkpoint is as it was" : "");
+}
+
+/* Reading the loss waits for a device: there it is looked at now and then. */
+static bool loss_is_finite(loop *l, cj_tensor *loss)
+{
+    if (l->ctx->backend && l->k.state.step % 50 != 0) return true;
+    double value = cj_item(loss);
+    return isfinite(value) || (l->ctx->error == CJ_OK && diverged(l, value));
+}
+
 static bool one_step(loop *l)
 {
     cj_ctx *c = l->ctx;
     cj_scope s = cj_scope_open(c);
     cj_rng_state before = cj_rng_get(c);
     cj_tensor *loss[CJ_MAX_PLAN_OUTPUTS] = { NULL };
-    bool ok = compute(l, loss) && !cj_is_poison(cj_add_(l->k.loss_sum, loss[0], 1));
+    bool ok = compute(l, loss) && loss_is_finite(l, loss[0]) && !cj_is_poison(cj_add_(l->k.loss_sum, loss[0], 1));
     if (!ok && cj_error(c) == CJ_ECANCELLED) ok = settle(l, &before, loss[0]);
     cj_scope_close(s);
     if (ok) l->k.state.step++;
@@ -172,6 +221,17 @@ static bool cut_log(loop *l)
 static int put(char *out, size_t n, const char *key, double value)
 {
     return isfinite(value) ? snprintf(out, n, ",\"%s\":%.9g", key, value) : snprintf(out, n, ",\"%s\":null", key);
+}
+
+static bool log_events(loop *l)
+{
+    const cj_train_state *s = &l->k.state;
+    if (!l->events) return true;
+    bool ok = cj_events_scalar(l->events, "loss/train", s->step, s->train_loss) &&
+              cj_events_scalar(l->events, "lr", s->step, cj_optim_lr(l->optim[0]));
+    if (l->o.val) ok = ok && cj_events_scalar(l->events, "loss/val", s->step, s->val.loss);
+    if (l->o.val && !isnan(s->val.accuracy)) ok = ok && cj_events_scalar(l->events, "accuracy/val", s->step, s->val.accuracy);
+    return ok;
 }
 
 /* One complete line with one write. */
@@ -235,11 +295,20 @@ static void report(loop *l, const cj_metrics *val, const char *saved, const char
 
 /* ---- evaluating and saving -------------------------------------------------------------------------------------------------------------------------- */
 
+static int64_t interval(const loop *l) { return l->o.eval_every > 0 ? l->o.eval_every : l->per_epoch; }
+
 static bool evaluation_due(const loop *l)
 {
     int64_t step = l->k.state.step;
     if (step == 0 || step == l->k.state.logged) return false;
-    return step == l->total || step % (l->o.eval_every > 0 ? l->o.eval_every : l->per_epoch) == 0;
+    return step == l->total || step % interval(l) == 0;
+}
+
+/* A function of the state alone, so that a resumed run stops where it would have stopped. */
+static bool out_of_patience(const loop *l)
+{
+    const cj_train_state *s = &l->k.state;
+    return l->o.patience > 0 && l->k.have_best && s->logged - s->best_step >= l->o.patience * interval(l);
 }
 
 static bool keep_best(loop *l)
@@ -268,7 +337,7 @@ static bool evaluate(loop *l)
     cj_evaluate_opts how = { .task = l->o.task, .model = l->o.model, .batch = 4 * l->o.batch };
     if (l->o.val) ok = cj_evaluate(l->module, l->o.val, &s->val, &how) && keep_best(l);
     ok = ok && cj__cancel_check(l->ctx);
-    ok = ok && !cj_is_poison(cj_assign_(l->k.loss_sum, cj_zeros_like(l->k.loss_sum))) && log_line(l);
+    ok = ok && !cj_is_poison(cj_assign_(l->k.loss_sum, cj_zeros_like(l->k.loss_sum))) && log_events(l) && log_line(l);
     if (ok) s->logged = s->step;
     else *s = before, l->k.have_best = had_best;
     cj_scope_close(scope);
@@ -301,7 +370,7 @@ static bool save_due(const loop *l)
 static bool check(cj_ctx *c, const cj_examples *train, cj_train_opts *o)
 {
     if (!train || !train->batch || train->n < 1) return cj__error(c, CJ_EVALUE, "train: there are no examples");
-    if (o->batch < 0 || o->epochs < 0 || o->steps < 0 || o->warmup < 0 || o->eval_every < 0 || o->save_every < 0)
+    if (o->batch < 0 || o->epochs < 0 || o->steps < 0 || o->warmup < 0 || o->eval_every < 0 || o->save_every < 0 || o->patience < 0)
         return cj__error(c, CJ_EVALUE, "train: batch, epochs, steps, warmup and intervals must not be negative");
     if (o->batch < 1) o->batch = 32;
     if (o->epochs == 0 && o->steps == 0) o->epochs = 10;
@@ -390,7 +459,10 @@ static bool begin(loop *l)
     cj_grad_mode(c, was);
     cj_scope_close(s);
     if (c->error || (l->o.folder && !open_folder(l))) return false;
+    if (l->o.folder && l->o.tensorboard && !(l->events = cj_events_open(c, l->o.folder, l->first_step))) return false;
     l->started = l->saved_at = now();
+    if (l->o.folder && l->k.last.number == 0 && !save(l))
+        return false; /* where it began: what a loss that goes wrong early is traced back to */
     if (l->first_step > 0) report(l, NULL, NULL, l->k.last.model.name);
     return true;
 }
@@ -405,6 +477,7 @@ static void end(loop *l)
     if (l->best) cj__free(c, l->best, (size_t)l->params * sizeof *l->best);
     if (l->order) cj__free(c, l->order, (size_t)l->train->n * sizeof *l->order);
     for (int i = 0; i < l->optims; i++) cj_optim_free(l->optim[i]);
+    cj_events_close(l->events);
     if (l->log >= 0) close(l->log);
 }
 
@@ -414,7 +487,7 @@ static bool run(loop *l)
     for (;;) {
         if (!cj_ok(l->ctx)) return false;
         if (evaluation_due(l) && !evaluate(l)) return false;
-        if (l->k.state.step >= l->total) return true;
+        if (l->k.state.step >= l->total || out_of_patience(l)) return true;
         if (save_due(l) && !save(l)) return false;
         if (!one_step(l)) return false;
         report(l, NULL, NULL, NULL);
@@ -437,6 +510,7 @@ cj_train_result cj_train(cj_module *m, const cj_examples *train, const cj_train_
         bool saved = save(&l);
         const cj_train_state *s = &l.k.state;
         r = (cj_train_result){ .finished = done && saved,
+                               .stopped_early = done && saved && s->step < l.total,
                                .step = s->step,
                                .first_step = l.first_step,
                                .loss = s->train_loss,
