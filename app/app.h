@@ -94,7 +94,7 @@ typedef struct app_job {
     cj_settings *settings;
     cj_dataset *data;
     cj_module *net;
-    cj_examples train, test;
+    cj_examples train, val, test; /* val: to choose by (empty with validation=0); test: looked at once, at the end */
 } app_job;
 
 typedef struct app_job_opts {
@@ -103,6 +103,7 @@ typedef struct app_job_opts {
     const char *const *setting;
     int settings;
     const char *epochs, *steps;
+    int fold, folds; /* folds > 0: the training rows without this part (0 …) of so many, which is what to choose by */
 } app_job_opts;
 
 /* Everything up to the model with its initial parameters. APP_OK or the exit status after an error; the context is to be freed either way. */
@@ -110,6 +111,32 @@ int app_job_open(app_job *j, const app_job_opts *o);
 void app_job_close(app_job *j);
 /* Opens the run in folder and loads its parameters. */
 int app_job_load(app_job *j, const char *folder, const char *device, const char *threads, bool best, int64_t *step);
+
+/* Loss and accuracy of some examples, in the words of the task: a line or two of a table. */
+void app_print_metrics(const app_job *j, const char *of, const cj_metrics *m);
+
+/* ---- training, once or many times ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct app_run {
+    app_job_opts job;
+    const char *folder; /* NULL: nothing is written */
+    bool resume, eager, tensorboard, json, quiet;
+    bool silent;  /* prints nothing at its end */
+    bool no_test; /* leaves the test examples alone */
+} app_run;
+typedef struct app_outcome {
+    cj_train_result train;
+    cj_metrics test;
+    cj_task task;
+} app_outcome;
+int app_run_once(const app_run *run, app_outcome *out);
+
+/* Several runs: a grid over settings with several values, seeds, folds. */
+typedef struct app_search_opts {
+    const char *seeds, *folds, *random; /* as given, or NULL */
+} app_search_opts;
+bool app_is_search(const app_run *run, const app_search_opts *o);
+int app_search(const app_run *run, const app_search_opts *o);
 
 /* SIGINT and SIGTERM cancel this context; a second one ends the program. */
 void app_cancel_on_signal(cj_ctx *c);

@@ -12,9 +12,23 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+void app_print_metrics(const app_job *j, const char *of, const cj_metrics *m)
+{
+    char label[64];
+    if (m->n == 0) return;
+    snprintf(label, sizeof label, "%s accuracy", of);
+    if (j->task == CJ_TASK_CLASSIFY || j->task == CJ_TASK_NODES)
+        printf("  %-18s %.2f %% of %s examples\n", label, 100 * m->accuracy, app_count((double)m->n));
+    snprintf(label, sizeof label, "%s text", of);
+    if (j->task == CJ_TASK_NEXT_TOKEN)
+        printf("  %-18s %.3f bits per symbol, %.1f %% of %s symbols right\n", label, m->loss / log(2), 100 * m->accuracy,
+               app_count((double)m->n));
+    snprintf(label, sizeof label, "%s loss", of);
+    printf("  %-18s %.4f\n", label, m->loss);
+}
+
 static int evaluate(app_job *j, const char *folder, int64_t step, bool json)
 {
-    if (j->data->is_text) cj_examples_of_text(j->data->test_x, (int64_t)cj_settings_get(j->settings, "context"), &j->test); /* all of it */
     double start = now();
     cj_metrics m = { 0 };
     if (!cj_evaluate(j->net, &j->test, &m, .task = j->task, .model = j->model)) return app_fail(j->ctx);
@@ -33,37 +47,33 @@ static int evaluate(app_job *j, const char *folder, int64_t step, bool json)
         return APP_OK;
     }
     printf("%s: %s on %s, after step %lld\n", folder, j->model->name, j->data->name, (long long)step);
-    if (j->task == CJ_TASK_CLASSIFY) printf("  held-out accuracy  %.2f %% of %s examples\n", 100 * m.accuracy, app_count((double)m.n));
-    if (j->task == CJ_TASK_NEXT_TOKEN)
-        printf("  held-out text      %.3f bits per symbol, %.1f %% of %s symbols right\n", m.loss / log(2), 100 * m.accuracy,
-               app_count((double)m.n));
-    printf("  held-out loss      %.4f\n  time               %s, %s/s\n", m.loss, app_seconds(seconds), app_count(rate));
+    app_print_metrics(j, "test", &m);
+    printf("  %-18s %s, %s/s\n", "time", app_seconds(seconds), app_count(rate));
     return APP_OK;
 }
 
 int app_eval(int argc, char **argv)
 {
     const char *device = NULL, *threads = NULL;
-    bool best = false, json = false;
+    bool last = false, json = false;
     const app_option options[] = {
-        { "--best", NULL, "the parameters of the best evaluation instead of the last ones (chosen on the same data: an optimistic number)",
-          NULL, &best },
+        { "--last", NULL, "the last parameters instead of those of the best validation", NULL, &last },
         { "--device", "cpu|cuda", "where to compute", &device, NULL },
         { "--threads", "N", "threads; all cores by default", &threads, NULL },
         { "--json", NULL, "print one JSON object", NULL, &json },
         { 0 },
     };
     const app_usage usage = { .verb = "eval",
-                              .line = "RUN [--best] [--json]",
+                              .line = "RUN [--last] [--json]",
                               .least = 1,
                               .most = 1,
                               .examples = "  cajal eval runs/demo\n",
-                              .text = "Evaluates a run on the data that was held out when it was trained." };
+                              .text = "Evaluates a run on the test data, which it has neither learned from nor been chosen by." };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);
     app_job j;
     int64_t step;
-    int status = app_job_load(&j, args.word[0], device, threads, best, &step);
+    int status = app_job_load(&j, args.word[0], device, threads, !last, &step);
     if (status == APP_OK) status = evaluate(&j, args.word[0], step, json);
     app_job_close(&j);
     return status;
@@ -126,7 +136,7 @@ int app_predict(int argc, char **argv)
     APP_PARSE(&usage, options, argc, argv, &args);
     app_job j;
     int64_t step;
-    int status = app_job_load(&j, args.word[0], NULL, NULL, false, &step);
+    int status = app_job_load(&j, args.word[0], NULL, NULL, true, &step);
     if (status == APP_OK) status = predict(&j, args.word[1], json);
     app_job_close(&j);
     return status;

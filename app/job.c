@@ -57,7 +57,32 @@ static void note_alphabet(app_job *j)
 /* While training, a held-out text is judged by its first windows: the rest would take longer than the training between two looks. */
 enum { WINDOWS = 128 };
 
-static int open_data(app_job *j, const char *name)
+/* Rows from … to of the training rows, with all others or without. */
+static void rows_between(app_job *j, int64_t from, int64_t to, cj_examples *inside, cj_examples *outside)
+{
+    cj_scope s = cj_scope_open(j->ctx);
+    cj_tensor *part[2][2], *all[2] = { j->data->train_x, j->data->train_y };
+    for (int k = 0; k < 2; k++) {
+        int64_t n = cj_size(all[k], 0);
+        cj_tensor *before = cj_slice(all[k], 0, 0, from, 1), *after = cj_slice(all[k], 0, to, n, 1);
+        part[0][k] = cj_keep(cj_slice(all[k], 0, from, to, 1));
+        part[1][k] = cj_keep(from == 0 ? after : to == n ? before : cj_cat((cj_tensor *[]){ before, after }, 2, 0));
+    }
+    cj_examples_of_rows(part[0][0], part[0][1], inside);
+    cj_examples_of_rows(part[1][0], part[1][1], outside);
+    cj_scope_close(s);
+}
+
+/* Rows to learn from, to choose by, to judge by. The split has shuffled them. */
+static void split_rows(app_job *j, const app_job_opts *o)
+{
+    int64_t n = cj_size(j->data->train_x, 0);
+    cj_examples_of_rows(j->data->test_x, j->data->test_y, &j->test);
+    if (o->folds > 0) rows_between(j, n * o->fold / o->folds, n * (o->fold + 1) / o->folds, &j->val, &j->train);
+    else rows_between(j, n - (int64_t)((double)n * cj_settings_get(j->settings, "validation")), n, &j->val, &j->train);
+}
+
+static int open_data(app_job *j, const app_job_opts *o, const char *name)
 {
     j->data = cj_dataset_open(j->ctx, name);
     if (!j->data) return app_fail(j->ctx);
@@ -67,13 +92,13 @@ static int open_data(app_job *j, const char *name)
                          text ? "a text" : "rows of numbers", name, text ? "a table" : "a text");
     j->task = j->model->task == CJ_TASK_CLASSIFY && j->data->classes == 0 ? CJ_TASK_REGRESS : j->model->task;
     if (!text) {
-        cj_examples_of_rows(j->data->train_x, j->data->train_y, &j->train);
-        cj_examples_of_rows(j->data->test_x, j->data->test_y, &j->test);
+        split_rows(j, o);
     } else {
         int64_t context = (int64_t)cj_settings_get(j->settings, "context");
         cj_examples_of_text(j->data->train_x, context, &j->train);
         cj_examples_of_text(j->data->test_x, context, &j->test);
-        if (j->test.n > WINDOWS) j->test.n = WINDOWS;
+        j->val = j->test; /* a text is held out once; training looks at its beginning, the end at all of it */
+        if (j->val.n > WINDOWS) j->val.n = WINDOWS;
         note_alphabet(j);
     }
     return cj_ok(j->ctx) ? APP_OK : app_fail(j->ctx);
@@ -112,7 +137,7 @@ int app_job_open(app_job *j, const app_job_opts *o)
     if (status) return status;
     if (o->folder && !cj_settings_load(j->settings, o->folder)) return app_fail(j->ctx);
     cj_seed(j->ctx, (uint64_t)cj_settings_get(j->settings, "seed"));
-    status = open_data(j, data);
+    status = open_data(j, o, data);
     if (status) return status;
     cj_model_data d = { .outputs = j->task == CJ_TASK_REGRESS ? 1 : j->data->classes, .height = j->data->height, .width = j->data->width };
     d.inputs = j->data->is_text ? d.outputs : j->data->features;

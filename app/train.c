@@ -23,9 +23,9 @@ typedef struct progress {
 static void metric_text(const progress *p, char *out, size_t n)
 {
     if (!p->have_val) snprintf(out, n, "%s", "");
-    else if (p->job->task == CJ_TASK_CLASSIFY) snprintf(out, n, "  held out %5.2f %%", 100 * p->last.accuracy);
-    else if (p->job->task == CJ_TASK_NEXT_TOKEN) snprintf(out, n, "  held out %.4f", p->last.loss);
-    else snprintf(out, n, "  held out mse %.4f", p->last.loss);
+    else if (p->job->task == CJ_TASK_CLASSIFY || p->job->task == CJ_TASK_NODES)
+        snprintf(out, n, "  validation %5.2f %%", 100 * p->last.accuracy);
+    else snprintf(out, n, "  validation %.4f", p->last.loss);
 }
 
 static void print_progress(void *user, const cj_progress *r)
@@ -67,76 +67,108 @@ static bool has_config(const char *folder)
 
 /* ---- the end ------------------------------------------------------------------------------------------------------------------------------ */
 
-static void print_json(const app_job *j, const char *folder, const cj_train_result *r)
+static void print_json(const app_job *j, const char *folder, const app_outcome *o)
 {
+    const cj_train_result *r = &o->train;
     app_json_open();
     app_json_text("model", j->model->name);
     app_json_text("data", j->data->name);
     app_json_text("run", folder);
     app_json_number("step", (double)r->step);
     app_json_number("loss", r->loss);
-    app_json_number("val_loss", r->val.loss);
-    if (j->task != CJ_TASK_REGRESS) app_json_number("val_accuracy", r->val.accuracy);
-    app_json_number("best", r->best);
+    if (r->val.n > 0) app_json_number("val_loss", r->val.loss);
+    if (r->val.n > 0 && !isnan(r->val.accuracy)) app_json_number("val_accuracy", r->val.accuracy);
+    if (r->val.n > 0) app_json_number("best", r->best);
+    if (o->test.n > 0) app_json_number("test_loss", o->test.loss);
+    if (o->test.n > 0 && !isnan(o->test.accuracy)) app_json_number("test_accuracy", o->test.accuracy);
     app_json_number("seconds", r->seconds);
     app_json_number("rate", r->rate);
     app_json_number("peak_bytes", (double)r->peak_bytes);
     app_json_close();
 }
 
-static void print_table(const app_job *j, const char *folder, const cj_train_result *r, const char *picture)
+static void print_table(const app_job *j, const char *folder, const app_outcome *o, const char *picture)
 {
+    const cj_train_result *r = &o->train;
+    bool chosen = r->val.n > 0 && r->best_step < r->step;
     printf("\n");
-    if (j->task == CJ_TASK_CLASSIFY) {
-        printf("  held-out accuracy  %.2f %% of %lld examples (best %.2f %%, after step %lld)\n", 100 * r->val.accuracy,
-               (long long)r->val.n, 100 * r->best, (long long)r->best_step);
-    }
-    if (j->task == CJ_TASK_NEXT_TOKEN)
-        printf("  held-out text      %.3f bits per symbol, %.1f %% of the symbols right\n", r->val.loss / log(2), 100 * r->val.accuracy);
-    printf("  held-out loss      %.4f\n  training loss      %.4f\n", r->val.loss, r->loss);
-    printf("  time               %s, %s %s/s\n", app_seconds(r->seconds), app_count(r->rate),
+    app_print_metrics(j, "test", &o->test);
+    if (r->val.n > 0) app_print_metrics(j, "validation", &r->val);
+    if (chosen)
+        printf("  %-18s step %lld of %lld, whose parameters the test is made with\n", "best validation", (long long)r->best_step,
+               (long long)r->step);
+    if (r->stopped_early)
+        printf("  %-18s after %lld evaluations without a better one\n", "stopped", (long long)cj_settings_get(j->settings, "patience"));
+    printf("  %-18s %.4f\n", "training loss", r->loss);
+    printf("  %-18s %s, %s %s/s\n", "time", app_seconds(r->seconds), app_count(r->rate),
            j->task == CJ_TASK_NEXT_TOKEN ? "windows" : "examples");
-    printf("  memory             %s at most\n", app_bytes((double)r->peak_bytes));
+    printf("  %-18s %s at most\n", "memory", app_bytes((double)r->peak_bytes));
     if (!folder) return;
     printf("\n  %s/  config.json, metrics.jsonl, model and state (see MANIFEST.json)%s\n", folder, picture ? ", curve.png" : "");
     if (j->task == CJ_TASK_NEXT_TOKEN) printf("  next: cajal sample %s --prompt 'static '\n", folder);
     else printf("  next: cajal eval %s\n", folder);
 }
 
-static int train(app_job *j, const char *folder, cj_train_opts o, bool json, bool quiet)
+/* Trains, then looks at the test examples once, with the parameters that the validation examples chose. */
+static int train(app_job *j, const app_run *run, app_outcome *out)
 {
-    progress p = { .job = j, .quiet = quiet || json, .terminal = isatty(2), .printed = -1 };
+    bool quiet = run->quiet || run->json;
+    progress p = { .job = j, .quiet = quiet, .terminal = isatty(2), .printed = -1 };
+    cj_train_opts o = cj_settings_train_opts(j->settings);
     o.task = j->task;
     o.model = j->model;
-    o.val = &j->test;
-    o.folder = folder;
+    o.val = &j->val;
+    o.folder = run->folder;
+    o.eager = run->eager;
+    o.resume = run->resume;
+    o.tensorboard = run->tensorboard;
+    o.take_best = true;
     o.progress = print_progress;
     o.user = &p;
-    if (!p.quiet)
+    if (!quiet)
         fprintf(stderr, "%s on %s: %s parameters; %s %s to learn from; %s %s, %d threads\n", j->model->name, j->data->name,
                 app_count((double)cj_params_numel(cj_module_params(j->net))), app_count((double)j->train.n),
                 j->data->is_text ? "windows" : "examples", cj_ctx_device(j->ctx), cj_ctx_isa(j->ctx), cj_ctx_threads(j->ctx));
     app_cancel_on_signal(j->ctx);
-    cj_train_result r = (cj_train)(j->net, &j->train, &o);
-    if (!p.quiet && p.terminal) fprintf(stderr, "\n");
-    if (!r.finished) {
+    out->train = (cj_train)(j->net, &j->train, &o);
+    out->task = j->task;
+    if (!quiet && p.terminal) fprintf(stderr, "\n");
+    if (!out->train.finished) {
         int status = app_fail(j->ctx);
-        if (cj_error(j->ctx) == CJ_ECANCELLED && folder) fprintf(stderr, "go on with: cajal train --resume --out %s\n", folder);
+        if (cj_error(j->ctx) == CJ_ECANCELLED && run->folder) fprintf(stderr, "go on with: cajal train --resume --out %s\n", run->folder);
         return status;
     }
-    const char *picture = folder ? app_draw_curve(j->ctx, folder, j->task) : NULL;
-    if (json) {
-        print_json(j, folder, &r);
+    if (j->test.n > 0 && !run->no_test && !cj_evaluate(j->net, &j->test, &out->test, .task = j->task, .model = j->model))
+        return app_fail(j->ctx);
+    const char *picture = run->folder ? app_draw_curve(j->ctx, run->folder, j->task) : NULL;
+    if (run->silent) return cj_ok(j->ctx) ? APP_OK : app_fail(j->ctx);
+    if (run->json) {
+        print_json(j, run->folder, out);
     } else {
         if (j->data->height && !quiet) app_show_images(j, 4);
-        print_table(j, folder, &r, picture);
+        print_table(j, run->folder, out, picture);
     }
     return cj_ok(j->ctx) ? APP_OK : app_fail(j->ctx);
+}
+
+int app_run_once(const app_run *run, app_outcome *out)
+{
+    *out = (app_outcome){ 0 };
+    bool configured = run->resume && has_config(run->folder);
+    app_job_opts how = run->job;
+    how.folder = configured || !how.model ? run->folder : NULL;
+    app_job j;
+    int status = app_job_open(&j, &how);
+    if (status == APP_OK && run->folder && !configured && !cj_settings_save(j.settings, run->folder)) status = app_fail(j.ctx);
+    if (status == APP_OK) status = train(&j, run, out);
+    app_job_close(&j);
+    return status;
 }
 
 int app_train(int argc, char **argv)
 {
     const char *data = NULL, *device = NULL, *threads = NULL, *epochs = NULL, *steps = NULL, *out = NULL;
+    app_search_opts search = { 0 };
     bool resume = false, fresh = false, eager = false, tensorboard = false, json = false, quiet = false, nothing = false;
     const app_option options[] = {
         { "--data", "NAME", "data set ('cajal data' lists them); digits, or for texts sources", &data, NULL },
@@ -145,6 +177,9 @@ int app_train(int argc, char **argv)
         { "--out", "RUN", "run folder; runs/MODEL-DATA by default", &out, NULL },
         { "--resume", NULL, "go on with the run in --out, to the bit", NULL, &resume },
         { "--fresh", NULL, "delete the run in --out and start over", NULL, &fresh },
+        { "--seeds", "N", "train with N seeds; mean and spread of the results", &search.seeds, NULL },
+        { "--folds", "K", "K-fold cross-validation over the training rows", &search.folds, NULL },
+        { "--random", "N", "of a search: N random points instead of the whole grid", &search.random, NULL },
         { "--no-save", NULL, "write no files", NULL, &nothing },
         { "--device", "cpu|cuda", "where to compute", &device, NULL },
         { "--threads", "N", "threads; all cores by default", &threads, NULL },
@@ -161,9 +196,12 @@ int app_train(int argc, char **argv)
         .settings = true,
         .text = "Trains a model. Settings of the model and of the training are written key=value;\n"
                 "'cajal models --describe MODEL' lists them with their defaults. Ctrl-C stops and saves.\n"
+                "Several values of a setting make a search: lr=1e-3,1e-2  lr=log:1e-4:1e-1:5  hidden=lin:32:256:8\n"
+                "(a grid over all such settings); each is judged by the validation rows, the test is not looked at.\n"
                 "The run folder gets config.json, metrics.jsonl, checkpoints and curve.png.",
         .examples = "  cajal train mlp --data digits\n  cajal train mlp --data wine hidden=32 lr=1e-2 --epochs 30 --out runs/wine\n"
-                    "  cajal train gpt --data sources --steps 200\n  cajal train --resume --out runs/wine\n",
+                    "  cajal train gpt --data sources --steps 200\n  cajal train --resume --out runs/wine\n"
+                    "  cajal train mlp lr=log:1e-4:1e-1:5 --epochs 5\n  cajal train mlp --data wine --folds 5\n",
     };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);
@@ -186,25 +224,20 @@ int app_train(int argc, char **argv)
     if (!nothing && !resume && (cj_run_exists(folder) || has_config(folder)))
         return app_error("%s has a run already: --resume goes on with it, --fresh deletes it, --out chooses another folder", folder);
 
-    bool configured = resume && has_config(folder);
-    app_job j;
-    int status = app_job_open(&j, &(app_job_opts){ .model = model ? model->name : NULL,
-                                                   .data = data,
-                                                   .device = device,
-                                                   .threads = threads,
-                                                   .epochs = epochs,
-                                                   .steps = steps,
-                                                   .setting = args.setting,
-                                                   .settings = args.settings,
-                                                   .folder = configured || !model ? folder : NULL });
-    if (status == APP_OK && !nothing && !configured && !cj_settings_save(j.settings, folder)) status = app_fail(j.ctx);
-    if (status == APP_OK) {
-        cj_train_opts o = cj_settings_train_opts(j.settings);
-        o.eager = eager;
-        o.tensorboard = tensorboard;
-        o.resume = resume;
-        status = train(&j, nothing ? NULL : folder, o, json, quiet);
-    }
-    app_job_close(&j);
-    return status;
+    app_run run = { .job = { .model = model ? model->name : NULL,
+                             .data = data,
+                             .device = device,
+                             .threads = threads,
+                             .epochs = epochs,
+                             .steps = steps,
+                             .setting = args.setting,
+                             .settings = args.settings },
+                    .folder = nothing ? NULL : folder,
+                    .resume = resume,
+                    .eager = eager,
+                    .tensorboard = tensorboard,
+                    .json = json,
+                    .quiet = quiet };
+    app_outcome outcome;
+    return app_is_search(&run, &search) ? app_search(&run, &search) : app_run_once(&run, &outcome);
 }

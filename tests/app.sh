@@ -76,7 +76,7 @@ expect 1 'heads=3 does not divide dim=128' train gpt heads=3 --no-save
 expect 2 'learns from a text' train gpt --data digits
 expect 2 'sources is a text' train mlp --data sources
 expect 0 '"val_accuracy":0\.' train mlp --no-save --steps 20 --json
-expect 0 'held-out loss' train mlp --data diabetes --no-save --steps 20
+expect 0 'test loss' train mlp --data diabetes --no-save --steps 20
 expect 0 'runs/mlp-iris/' train mlp --data iris --epochs 5 hidden=16
 expect 0 'runs/mlp-iris-2/' train mlp --data iris --epochs 2 hidden=16
 expect 2 'has a run already: --resume' train mlp --data iris --out runs/mlp-iris
@@ -87,15 +87,15 @@ expect 0 'epoch 1' train mlp --data iris --out runs/mlp-iris --fresh --epochs 1 
 expect 1 'cannot be made' train mlp --out /proc/none/run
 
 # using runs
-expect 0 'held-out accuracy' eval runs/mlp-iris
-expect 0 '"test_loss":' eval runs/mlp-iris --json --best
+expect 0 'test accuracy' eval runs/mlp-iris
+expect 0 '"test_loss":' eval runs/mlp-iris --json --last
 expect 2 'is no run' eval nowhere
 expect 2 'something is missing' eval
 expect 0 '6 tensors' export runs/mlp-iris a.safetensors
 expect 0 '6 tensors' export runs/mlp-iris a.npz
 expect 2 'ends in .safetensors or .npz' export runs/mlp-iris a.txt
 expect 0 '6 tensors' import mlp a.safetensors --data iris hidden=16 --out imported
-expect 0 'held-out accuracy' eval imported
+expect 0 'test accuracy' eval imported
 expect 1 'are all settings given' import mlp a.npz --data iris --out other
 expect 1 'No such file' import mlp missing.npz --out other2
 expect 2 'where to' import mlp a.npz
@@ -141,7 +141,7 @@ if (ulimit -f 300) 2>/dev/null; then
         echo "full disk: exit $status: $(cat err)"
         failures=$((failures + 1))
     fi
-    expect 0 'held-out accuracy' train --resume --out full
+    expect 0 'test accuracy' train --resume --out full
 fi
 
 echo "$count commands, $failures failures"

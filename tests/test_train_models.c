@@ -198,12 +198,13 @@ static void patience_ends_a_run_that_gets_no_better(void **state)
     cj_examples_of_rows(x, y, &train);
     cj_examples_of_rows(x, other, &val); /* w goes from 0 to 2; on the way it passes 1, after which validation only gets worse */
     cj_train_result r =
-        cj_train(m, &train, .task = CJ_TASK_REGRESS, .val = &val, .optimiser = CJ_SGD, .lr = 0.05, .batch = 4, .steps = 100, .patience = 4);
+        cj_train(m, &train, .task = CJ_TASK_REGRESS, .val = &val, .optimiser = CJ_SGD, .lr = 0.05, .batch = 4, .steps = 100, .patience = 4, .take_best = true);
     if (!r.finished) fail_msg("%s", cj_message(c));
     assert_true(r.stopped_early);
     /* w after n steps is 2(1 - 0.9^n): nearest to 1 at n = 7 (1.0434; 6: 0.9371), so it stops at 7 + 4 or, had 6 been better, at 10 */
     assert_int_equal(r.best_step, 7);
     assert_int_equal(r.step, 11);
+    assert_float_equal(cj_item(scalar_param(m)), 2 * (1 - pow(0.9, 7)), 1e-5); /* and has what was best */
     cj_ctx_free(c);
 }
 

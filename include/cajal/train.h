@@ -93,6 +93,7 @@ typedef struct cj_train_opts {
     int64_t eval_every;        /* steps between evaluations; 0: once an epoch */
     int64_t save_every;        /* steps between checkpoints; 0: by the clock, about every 15 seconds. The last one is always written. */
     int64_t patience;          /* stops after so many evaluations without a better one; 0: never */
+    bool take_best;            /* at the end the module has the parameters of the best evaluation instead of the last ones */
     bool tensorboard;          /* event files for TensorBoard in the folder */
     bool eager;                /* operators one by one instead of a captured plan */
     const char *folder;        /* run folder; NULL: nothing is written */
@@ -107,7 +108,7 @@ typedef struct cj_train_result {
     int64_t step, first_step;  /* first_step > 0: resumed there */
     double loss;               /* of the last logged stretch */
     cj_metrics val;            /* the last evaluation */
-    double best;               /* best accuracy of classes, else best loss, on the validation examples; NaN without them */
+    double best;               /* best accuracy of classes (of equal ones that with the smaller loss), else best loss, on the validation examples; NaN without them */
     int64_t best_step;
     double seconds, rate;
     size_t peak_bytes;
@@ -121,13 +122,13 @@ CJ_API cj_train_result cj_train(cj_module *m, const cj_examples *train, const cj
  *     config.json               the settings, written first
  *     metrics.jsonl             one JSON object per evaluation, appended
  *     model-N.safetensors       parameters and buffers after N steps        state-N.safetensors   optimiser, random state, counters
- *     best-N.safetensors        parameters of the best evaluation so far
+ *     best-N.safetensors        parameters and buffers of the best evaluation so far
  *     MANIFEST.json             names, sizes and CRC-32 of the newest two checkpoints; renamed into place last
  *     MANIFEST.old.json         the manifest before
  *
  * A checkpoint counts when its manifest is in place; loading checks sizes and checksums and falls back to the checkpoint before. */
 
-/* Loads the newest sound checkpoint's parameters (or the best ones) into m; returns its step, -1 after an error. */
+/* Loads the newest sound checkpoint's parameters and buffers (or the best ones) into m; returns its step, -1 after an error. */
 CJ_API int64_t cj_run_load(cj_module *m, const char *folder, bool best);
 /* A checkpoint of the parameters alone, for models that come from elsewhere: it can be used, but training cannot be resumed from it. */
 CJ_API bool cj_run_save(cj_module *m, const char *folder);

@@ -1,7 +1,7 @@
 /* Checkpoints: everything a run needs to go on as if nothing had happened.
  *
  * model-N holds parameters and buffers under PyTorch's names, for anybody; state-N what only the loop needs: the optimiser's tensors, the random state, counters; best-N
- * the parameters of the best evaluation.  N counts checkpoints, so that a new one never touches the files of the one before.
+ * the parameters and buffers of the best evaluation.  N counts checkpoints, so that a new one never touches the files of the one before.
  */
 #include <math.h>
 #include <stdio.h>
@@ -53,6 +53,16 @@ static void list_add_once(void *user, const char *name, cj_tensor *t)
     list_add(user, name, t);
 }
 
+int cj__state_of(cj_module *m, cj_tensor **out, int room)
+{
+    list l = { .ctx = cj_module_ctx(m) };
+    cj_module_state(m, list_add_once, &l);
+    int n = l.n;
+    for (int i = 0; i < n && i < room; i++) out[i] = l.item[i].tensor;
+    list_free(&l);
+    return n;
+}
+
 static void list_add_optim(void *user, const char *name, cj_tensor *t)
 {
     if (strcmp(name, "lr") != 0) list_add(user, name, t); /* the schedule knows it */
@@ -72,13 +82,13 @@ static void list_add_optims(list *l, const cj_snapshot *k)
 
 /* ---- the loop's own numbers -------------------------------------------------------------------------------------------------------------------- */
 
-enum { COUNTERS = 5, VALUES = 4, RNG = 1 + CJ_STREAMS };
+enum { COUNTERS = 5, VALUES = 5, RNG = 1 + CJ_STREAMS };
 
 static void numbers_of(const cj_snapshot *k, int64_t counter[COUNTERS], double value[VALUES], int64_t rng[RNG])
 {
     const cj_train_state *s = &k->state;
     const int64_t c[COUNTERS] = { s->step, s->logged, s->best_step, s->val.n, k->have_best };
-    const double v[VALUES] = { s->best, s->train_loss, s->val.loss, s->val.accuracy };
+    const double v[VALUES] = { s->best, s->train_loss, s->val.loss, s->val.accuracy, s->best_loss };
     memcpy(counter, c, sizeof c);
     memcpy(value, v, sizeof v);
     rng[0] = (int64_t)s->rng.seed;
@@ -96,6 +106,7 @@ static bool read_numbers(cj_archive *a, cj_train_state *s, bool *have_best)
                            .logged = counter[1],
                            .best_step = counter[2],
                            .best = value[0],
+                           .best_loss = value[4],
                            .train_loss = value[1],
                            .val = { .loss = value[2], .accuracy = value[3], .n = counter[3] } };
     *have_best = counter[4] != 0;
@@ -125,8 +136,8 @@ static bool save_model(cj_ctx *c, const char *folder, cj_snapshot *k, cj_run_fil
 static bool save_best(cj_ctx *c, const char *folder, cj_snapshot *k, cj_run_file *f)
 {
     list l = { .ctx = c };
-    cj_params *p = cj_module_params(k->module);
-    for (int i = 0; i < cj_params_count(p); i++) list_add(&l, cj_params_name(p, i), k->best[i]);
+    cj_module_state(k->module, list_add_once, &l);
+    for (int i = 0; i < l.n; i++) l.item[i].tensor = k->best[i];
     bool ok = save_list(c, folder, &l, f);
     list_free(&l);
     return ok;
@@ -215,7 +226,6 @@ static bool load_generation(cj_ctx *c, const char *folder, const cj_generation *
     cj_train_state numbers = { 0 };
     bool have_best = false;
 
-    cj_params *p = cj_module_params(k->module);
     cj_module_state(k->module, list_add_once, &model);
     model_file = load_file(c, folder, &g->model);
     ok = model_file && fits(c, folder, &model, model_file);
@@ -226,7 +236,8 @@ static bool load_generation(cj_ctx *c, const char *folder, const cj_generation *
         ok = state_file && fits(c, folder, &state, state_file) && read_numbers(state_file, &numbers, &have_best);
     }
     if (ok && g->best.name[0] && (best || k->optims)) {
-        for (int i = 0; i < cj_params_count(p); i++) list_add(&top, cj_params_name(p, i), k->best ? k->best[i] : cj_params_at(p, i));
+        cj_module_state(k->module, list_add_once, &top);
+        for (int i = 0; i < top.n && k->best; i++) top.item[i].tensor = k->best[i];
         best_file = load_file(c, folder, &g->best);
         ok = best_file && fits(c, folder, &top, best_file);
     }

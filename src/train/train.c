@@ -26,8 +26,8 @@ typedef struct loop {
     int optims;
     cj_plan *plan;
     cj_snapshot k;
-    cj_tensor **best; /* one per parameter */
-    int params;
+    cj_tensor **state, **best; /* parameters and buffers, and their copies at the best evaluation */
+    int states;
     int64_t *order;   /* of the epoch that `index` holds */
     cj_tensor *index; /* i64 [n], persistent */
     int64_t index_epoch;
@@ -316,12 +316,13 @@ static bool keep_best(loop *l)
     cj_train_state *s = &l->k.state;
     bool accuracy = l->o.task == CJ_TASK_CLASSIFY || l->o.task == CJ_TASK_NODES;
     double value = accuracy ? s->val.accuracy : s->val.loss;
-    if (l->k.have_best && !(accuracy ? value > s->best : value < s->best)) return true;
-    cj_params *p = cj_module_params(l->module);
-    for (int i = 0; i < l->params; i++) cj_assign_(l->best[i], cj_detach(cj_params_at(p, i)));
+    bool better = accuracy && value != s->best ? value > s->best : s->val.loss < s->best_loss;
+    if (l->k.have_best && !better) return true;
+    for (int i = 0; i < l->states; i++) cj_assign_(l->best[i], cj_detach(l->state[i]));
     if (l->ctx->error) return false;
     l->k.have_best = true;
     s->best = value;
+    s->best_loss = s->val.loss;
     s->best_step = s->step;
     return true;
 }
@@ -445,16 +446,18 @@ static bool begin(loop *l)
     l->per_epoch = (l->train->n + l->o.batch - 1) / l->o.batch;
     l->total = l->o.steps > 0 ? l->o.steps : l->o.epochs * l->per_epoch;
     if (!make_optimisers(l)) return false;
-    cj_params *p = cj_module_params(l->module);
-    l->params = cj_params_count(p);
+    l->states = cj__state_of(l->module, NULL, 0);
     cj_scope s = cj_scope_open(c);
     bool was = cj_no_grad(c);
     l->k =
         (cj_snapshot){ .module = l->module, .optim = l->optim, .optims = l->optims, .loss_sum = cj_keep(cj_zeros(c, CJ_SCALAR, CJ_F32)) };
-    l->k.state = (cj_train_state){ .best = NAN, .train_loss = NAN, .val = { .loss = NAN, .accuracy = NAN }, .rng = cj_rng_get(c) };
+    l->k.state =
+        (cj_train_state){ .best = NAN, .best_loss = NAN, .train_loss = NAN, .val = { .loss = NAN, .accuracy = NAN }, .rng = cj_rng_get(c) };
     l->order = cj__alloc(c, (size_t)l->train->n * sizeof *l->order);
-    l->best = cj__zalloc(c, (size_t)l->params * sizeof *l->best);
-    for (int i = 0; i < l->params && l->best && l->o.val; i++) l->best[i] = cj_keep(cj_clone(cj_detach(cj_params_at(p, i))));
+    l->state = cj__zalloc(c, (size_t)l->states * sizeof *l->state);
+    l->best = cj__zalloc(c, (size_t)l->states * sizeof *l->best);
+    if (l->state) cj__state_of(l->module, l->state, l->states);
+    for (int i = 0; i < l->states && l->state && l->best && l->o.val; i++) l->best[i] = cj_keep(cj_clone(cj_detach(l->state[i])));
     l->k.best = l->best;
     cj_grad_mode(c, was);
     cj_scope_close(s);
@@ -471,14 +474,23 @@ static void end(loop *l)
 {
     cj_ctx *c = l->ctx;
     cj_plan_free(l->plan);
-    for (int i = 0; i < l->params && l->best; i++) cj_release(l->best[i]);
+    for (int i = 0; i < l->states && l->best; i++) cj_release(l->best[i]);
     cj_release(l->k.loss_sum);
     cj_release(l->index);
-    if (l->best) cj__free(c, l->best, (size_t)l->params * sizeof *l->best);
+    if (l->best) cj__free(c, l->best, (size_t)l->states * sizeof *l->best);
+    if (l->state) cj__free(c, l->state, (size_t)l->states * sizeof *l->state);
     if (l->order) cj__free(c, l->order, (size_t)l->train->n * sizeof *l->order);
     for (int i = 0; i < l->optims; i++) cj_optim_free(l->optim[i]);
     cj_events_close(l->events);
     if (l->log >= 0) close(l->log);
+}
+
+/* The best parameters and buffers into the module, after all is saved. */
+static void take_best(loop *l)
+{
+    bool was = cj_no_grad(l->ctx);
+    for (int i = 0; i < l->states && l->k.have_best; i++) cj_assign_(l->state[i], l->best[i]);
+    cj_grad_mode(l->ctx, was);
 }
 
 /* Evaluations come before the next step, so that a run stopped between the two does them first when it goes on. */
@@ -520,6 +532,7 @@ cj_train_result cj_train(cj_module *m, const cj_examples *train, const cj_train_
                                .seconds = now() - l.started,
                                .rate = rate(&l),
                                .peak_bytes = cj_memory_stats(c).peak };
+        if (r.finished && l.o.take_best) take_best(&l);
         if (saved && cj_error(c) == CJ_ECANCELLED) cj_clear(c); /* asked again meanwhile */
         if (saved && !done)
             cj_fail(c, CJ_ECANCELLED, "cancelled after %lld of %lld steps%s", (long long)s->step, (long long)l.total,

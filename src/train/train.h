@@ -13,6 +13,9 @@
 bool cj__run_path(cj_ctx *c, const char *folder, const char *name, char out[CJ_MAX_RUN_PATH]);
 bool cj__run_make(cj_ctx *c, const char *folder); /* the folder and those around it */
 
+/* Parameters and buffers of a tree, each once, in the order of their names in checkpoints; returns their number, however many out has room for. */
+int cj__state_of(cj_module *m, cj_tensor **out, int room);
+
 /* ---- checkpoints (checkpoint.c) --------------------------------------------------------------------------------------------------------- */
 
 /* What a checkpoint carries besides parameters and optimiser state. */
@@ -20,7 +23,7 @@ typedef struct cj_train_state {
     int64_t step;   /* done */
     int64_t logged; /* step of the last line of metrics.jsonl */
     int64_t best_step;
-    double best;
+    double best, best_loss; /* of equal accuracies the one with the smaller loss is better */
     double train_loss; /* of the last line */
     cj_metrics val;    /* of the last line */
     cj_rng_state rng;
@@ -45,7 +48,7 @@ typedef struct cj_snapshot {
     cj_optim *const *optim; /* `optims` of them; none: parameters only */
     int optims;
     cj_tensor *loss_sum;    /* 0-d f32 */
-    cj_tensor *const *best; /* the best parameters so far, in their order; have_best says whether they hold something */
+    cj_tensor *const *best; /* parameters and buffers at their best so far, as cj__state_of has them; have_best says whether they hold something */
     bool have_best;
     cj_train_state state;
     cj_generation last; /* the newest sound one on disk; number 0: none */
