@@ -109,6 +109,7 @@ typedef struct app_job_opts {
 /* Everything up to the model with its initial parameters. APP_OK or the exit status after an error; the context is to be freed either way. */
 int app_job_open(app_job *j, const app_job_opts *o);
 void app_job_close(app_job *j);
+cj_module *app_build(app_job *j); /* the model anew, with the same initial parameters; NULL after an error */
 /* Opens the run in folder and loads its parameters. */
 int app_job_load(app_job *j, const char *folder, const char *device, const char *threads, bool best, int64_t *step);
 
@@ -137,6 +138,9 @@ typedef struct app_search_opts {
 } app_search_opts;
 bool app_is_search(const app_run *run, const app_search_opts *o);
 int app_search(const app_run *run, const app_search_opts *o);
+
+/* What to look at before a long training, and the rates that lead somewhere. */
+int app_diagnose(const app_run *run);
 
 /* SIGINT and SIGTERM cancel this context; a second one ends the program. */
 void app_cancel_on_signal(cj_ctx *c);

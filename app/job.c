@@ -139,12 +139,18 @@ int app_job_open(app_job *j, const app_job_opts *o)
     cj_seed(j->ctx, (uint64_t)cj_settings_get(j->settings, "seed"));
     status = open_data(j, o, data);
     if (status) return status;
+    j->net = app_build(j);
+    return cj_ok(j->ctx) && j->net ? APP_OK : app_fail(j->ctx);
+}
+
+cj_module *app_build(app_job *j)
+{
+    cj_seed(j->ctx, (uint64_t)cj_settings_get(j->settings, "seed"));
     cj_model_data d = { .outputs = j->task == CJ_TASK_REGRESS ? 1 : j->data->classes, .height = j->data->height, .width = j->data->width };
     d.inputs = j->data->is_text ? d.outputs : j->data->features;
     d.channels = d.height ? d.inputs / (d.height * d.width) : 0;
     cj_options options = cj_settings_options(j->settings);
-    j->net = j->model->build(j->ctx, &d, &options);
-    return cj_ok(j->ctx) && j->net ? APP_OK : app_fail(j->ctx);
+    return j->model->build(j->ctx, &d, &options);
 }
 
 void app_job_close(app_job *j)

@@ -169,7 +169,7 @@ int app_train(int argc, char **argv)
 {
     const char *data = NULL, *device = NULL, *threads = NULL, *epochs = NULL, *steps = NULL, *out = NULL;
     app_search_opts search = { 0 };
-    bool resume = false, fresh = false, eager = false, tensorboard = false, json = false, quiet = false, nothing = false;
+    bool resume = false, fresh = false, eager = false, tensorboard = false, diagnose = false, json = false, quiet = false, nothing = false;
     const app_option options[] = {
         { "--data", "NAME", "data set ('cajal data' lists them); digits, or for texts sources", &data, NULL },
         { "--epochs", "N", "passes over the training examples", &epochs, NULL },
@@ -180,6 +180,7 @@ int app_train(int argc, char **argv)
         { "--seeds", "N", "train with N seeds; mean and spread of the results", &search.seeds, NULL },
         { "--folds", "K", "K-fold cross-validation over the training rows", &search.folds, NULL },
         { "--random", "N", "of a search: N random points instead of the whole grid", &search.random, NULL },
+        { "--diagnose", NULL, "do not train: look at what tends to go wrong, and find the learning rate", NULL, &diagnose },
         { "--no-save", NULL, "write no files", NULL, &nothing },
         { "--device", "cpu|cuda", "where to compute", &device, NULL },
         { "--threads", "N", "threads; all cores by default", &threads, NULL },
@@ -239,5 +240,6 @@ int app_train(int argc, char **argv)
                     .json = json,
                     .quiet = quiet };
     app_outcome outcome;
+    if (diagnose) return app_diagnose(&run);
     return app_is_search(&run, &search) ? app_search(&run, &search) : app_run_once(&run, &outcome);
 }

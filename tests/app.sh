@@ -77,6 +77,16 @@ expect 2 'learns from a text' train gpt --data digits
 expect 2 'sources is a text' train mlp --data sources
 expect 0 '"val_accuracy":0\.' train mlp --no-save --steps 20 --json
 expect 0 'test loss' train mlp --data diabetes --no-save --steps 20
+expect 0 'best: hidden=' train mlp --data iris hidden=4,8 --epochs 2
+expect 0 'over 3 runs' train mlp --data iris --folds 3 --epochs 2
+expect 0 '"spread":' train mlp --data iris --seeds 2 --epochs 2 --json
+expect 0 'next: cajal train mlp --data iris epochs=1 lr=' train mlp --data iris epochs=1 lr=log:1e-3:1e-1:9 --random 2
+expect 2 'log:LOW:HIGH:N was expected' train mlp lr=log:1:0:3
+expect 2 '\-\-random needs a setting with several values' train mlp --random 3
+expect 2 'are more than 4096' train mlp lr=log:1e-5:1:64 hidden=lin:1:64:64 dropout=0,0.5
+expect 0 'Nothing stands in the way' train mlp --diagnose
+expect 0 'the loss explodes' train mlp --diagnose lr=30
+expect 1 'It began in' train mlp lr=1e30 --out wrong
 expect 0 'runs/mlp-iris/' train mlp --data iris --epochs 5 hidden=16
 expect 0 'runs/mlp-iris-2/' train mlp --data iris --epochs 2 hidden=16
 expect 2 'has a run already: --resume' train mlp --data iris --out runs/mlp-iris

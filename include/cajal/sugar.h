@@ -627,6 +627,8 @@
 #define cj_task_loss(...) (CJ__HERE, (cj_task_loss)(__VA_ARGS__))
 #define cj_schedule_lr(...) (CJ__HERE, (cj_schedule_lr)(__VA_ARGS__))
 #define cj_train(...) CJ__CALL2(cj_train, cj_train_opts, __VA_ARGS__, )
+#define cj_diagnose(...) CJ__CALL6(cj_diagnose, cj_diagnose_opts, __VA_ARGS__, )
+#define cj_lr_find(...) CJ__CALL6(cj_lr_find, cj_diagnose_opts, __VA_ARGS__, )
 #define cj_run_load(...) (CJ__HERE, (cj_run_load)(__VA_ARGS__))
 #define cj_run_save(...) (CJ__HERE, (cj_run_save)(__VA_ARGS__))
 #define cj_run_exists(...) (CJ__HERE, (cj_run_exists)(__VA_ARGS__))

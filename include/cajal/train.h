@@ -117,6 +117,35 @@ typedef struct cj_train_result {
  * last checkpoint, which stays as it is, are then done again one operator at a time. */
 CJ_API cj_train_result cj_train(cj_module *m, const cj_examples *train, const cj_train_opts *opts);
 
+/* ---- before a long training ----------------------------------------------------------------------------------------------------------------- */
+
+typedef struct cj_finding {
+    const char *what;
+    double found, low, high;  /* healthy from low to high */
+    bool healthy;
+    const char *advice;       /* "" where it is healthy */
+} cj_finding;
+typedef struct cj_diagnose_opts {
+    cj_task task;
+    const cj_model *model;    /* its loss; may be NULL */
+    int64_t classes;          /* of classes or symbols: what chance would say; 0: not asked */
+    double lr;                /* the rate to judge, with Adam; 1e-3 */
+    int64_t batch, steps;     /* 32; 30 steps for each check */
+    bool gradient_descent;    /* cj_lr_find: plain gradient descent instead of Adam */
+} cj_diagnose_opts;
+/* The initial loss against log(classes), 16 examples learned by heart, the loss after some steps, the smallest and the largest ‖update‖/‖weight‖, units without a gradient, the
+ * gradient's size along the layers. make builds a fresh network for each. Returns the number of findings (at most 8), -1 after an error. */
+CJ_API int cj_diagnose(cj_ctx *c, cj_module *(*make)(void *user), void *user, const cj_examples *e, cj_finding *out, int room, const cj_diagnose_opts *opts);
+
+typedef enum cj_lr_kind { CJ_LR_SLOW, CJ_LR_GOOD, CJ_LR_EXPLODES } cj_lr_kind;
+typedef struct cj_lr_trial {
+    double lr;                /* given */
+    double loss;              /* after the steps */
+    cj_lr_kind kind;          /* slow: more than 0.95 of the first loss; explodes: more than 3 times, or NaN */
+} cj_lr_trial;
+/* Some steps from the same beginning with each of n rates; the rate with the smallest loss among the good ones, NaN where there is none or after an error. */
+CJ_API double cj_lr_find(cj_ctx *c, cj_module *(*make)(void *user), void *user, const cj_examples *e, cj_lr_trial *trial, int n, const cj_diagnose_opts *opts);
+
 /* ---- run folders ----------------------------------------------------------------------------------------------------------------------------
  *
  *     config.json               the settings, written first
