@@ -78,8 +78,9 @@ static void split_rows(app_job *j, const app_job_opts *o)
 {
     int64_t n = cj_size(j->data->train_x, 0);
     cj_examples_of_rows(j->data->test_x, j->data->test_y, &j->test);
-    if (o->folds > 0) rows_between(j, n * o->fold / o->folds, n * (o->fold + 1) / o->folds, &j->val, &j->train);
-    else rows_between(j, n - (int64_t)((double)n * cj_settings_get(j->settings, "validation")), n, &j->val, &j->train);
+    int64_t from = n - (int64_t)((double)n * cj_settings_get(j->settings, "validation")), to = n;
+    if (o->folds > 0) cj_fold(n, o->fold, o->folds, &from, &to);
+    rows_between(j, from, to, &j->val, &j->train);
 }
 
 static int open_data(app_job *j, const app_job_opts *o, const char *name)

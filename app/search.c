@@ -17,8 +17,8 @@ enum { AXES = 6, VALUES = 64, RUNS = 4096 };
 
 typedef struct axis {
     char key[32];
-    bool log, range; /* range: from low to high; else only the values */
-    double low, high;
+    bool range; /* numbers as `over` has them; else only the values */
+    cj_axis over;
     int n;
     char value[VALUES][24];
 } axis;
@@ -55,20 +55,16 @@ bool app_is_search(const app_run *run, const app_search_opts *o)
     return false;
 }
 
-static void put_value(axis *a, double v) { snprintf(a->value[a->n++], sizeof a->value[0], "%.6g", v); }
-
 static int read_range(axis *a, const char *text)
 {
-    int n = 0, used = 0;
-    if (sscanf(text + 4, "%lf:%lf:%d%n", &a->low, &a->high, &n, &used) != 3 || text[4 + used] || n < 2 || n > VALUES ||
-        !(a->high > a->low) || (a->log && !(a->low > 0)))
-        return app_error("%s=%s: %s:LOW:HIGH:N was expected, with LOW < HIGH%s and 2 to %d values", a->key, text, a->log ? "log" : "lin",
-                         a->log ? ", both above 0," : "", VALUES);
+    int used = 0;
+    cj_axis *o = &a->over;
+    if (sscanf(text + 4, "%lf:%lf:%d%n", &o->low, &o->high, &o->n, &used) != 3 || text[4 + used] || o->n < 2 || o->n > VALUES ||
+        !(o->high > o->low) || (o->log && !(o->low > 0)))
+        return app_error("%s=%s: %s:LOW:HIGH:N was expected, with LOW < HIGH%s and 2 to %d values", a->key, text, o->log ? "log" : "lin",
+                         o->log ? ", both above 0," : "", VALUES);
     a->range = true;
-    for (int i = 0; i < n; i++) {
-        double t = (double)i / (n - 1);
-        put_value(a, a->log ? a->low * pow(a->high / a->low, t) : a->low + (a->high - a->low) * t);
-    }
+    for (a->n = 0; a->n < o->n; a->n++) snprintf(a->value[a->n], sizeof a->value[0], "%.6g", cj_axis_value(o, a->n));
     return APP_OK;
 }
 
@@ -78,8 +74,8 @@ static int read_axis(search *s, const char *setting)
     axis *a = &s->ax[s->axes++];
     const char *text = strchr(setting, '=') + 1;
     snprintf(a->key, sizeof a->key, "%.*s", (int)(text - setting) - 1, setting);
-    a->log = strncmp(text, "log:", 4) == 0;
-    if (a->log || strncmp(text, "lin:", 4) == 0) return read_range(a, text);
+    a->over.log = strncmp(text, "log:", 4) == 0;
+    if (a->over.log || strncmp(text, "lin:", 4) == 0) return read_range(a, text);
     for (const char *p = text; *p; p += *p == ',') {
         size_t n = strcspn(p, ",");
         if (n == 0 || n >= sizeof a->value[0] || a->n == VALUES)
@@ -105,7 +101,7 @@ static void random_value(const axis *a, uint64_t *state, char out[24])
 {
     double u = uniform(state);
     if (!a->range) snprintf(out, 24, "%s", a->value[(int)(u * a->n)]);
-    else snprintf(out, 24, "%.6g", a->log ? a->low * pow(a->high / a->low, u) : a->low + (a->high - a->low) * u);
+    else snprintf(out, 24, "%.6g", cj_axis_at(&a->over, u));
 }
 
 static int make_points(search *s)
@@ -216,7 +212,7 @@ static void draw(const search *s)
     }
     cj_plot *p = x && y ? cj_plot_new(c, "Search") : NULL;
     cj_plot_labels(p, s->ax[0].key, higher_is_better(s) ? "share of wrong answers, validation" : "loss, validation");
-    cj_plot_log(p, s->ax[0].log, false);
+    cj_plot_log(p, s->ax[0].over.log, false);
     cj_plot_points(p, NULL, x, y, s->n);
     if (p && cj_plot_save(p, path)) printf("picture: %s\n", path);
     free(x);

@@ -36,6 +36,12 @@ CJ_API bool cj_examples_of_text(cj_tensor *symbols, int64_t length, cj_examples 
 /* The order of the n examples in an epoch: a permutation that depends on (seed, epoch, n) alone. */
 CJ_API void cj_data_order(uint64_t seed, int64_t epoch, int64_t n, int64_t *order);
 
+/* A shuffled split: order[0 … n) becomes a permutation of the rows whose last `held` ones, the result, are held out: the nearest whole number to share·n. With labels (0 … classes-1,
+ * one per row) the classes have their shares of both parts, each within one row. -1 after an error. */
+CJ_API int64_t cj_split(cj_ctx *c, uint64_t seed, int64_t n, double share, const int64_t *labels, int64_t classes, int64_t *order);
+/* Part `fold` (0 …) of `folds` parts of n rows: from … to-1. Their sizes differ by one at most. */
+CJ_API void cj_fold(int64_t n, int fold, int folds, int64_t *from, int64_t *to);
+
 /* ---- metrics ------------------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct cj_metrics {
@@ -145,6 +151,33 @@ typedef struct cj_lr_trial {
 } cj_lr_trial;
 /* Some steps from the same beginning with each of n rates; the rate with the smallest loss among the good ones, NaN where there is none or after an error. */
 CJ_API double cj_lr_find(cj_ctx *c, cj_module *(*make)(void *user), void *user, const cj_examples *e, cj_lr_trial *trial, int n, const cj_diagnose_opts *opts);
+
+/* What the shape of a training loss (one value per step or epoch) says of the learning rate. */
+typedef enum cj_curve {
+    CJ_CURVE_GOOD,
+    CJ_CURVE_SLOW,        /* still far from its end: a larger rate, or more steps */
+    CJ_CURVE_PLATEAU,     /* quickly down, then stuck too high: a smaller rate, or one that falls */
+    CJ_CURVE_EXPLODES,    /* more than 3 times the first value, or NaN: a much smaller rate */
+    CJ_CURVE_FLAT_FIRST   /* nothing happens at first: bad initial weights */
+} cj_curve;
+CJ_API cj_curve cj_loss_curve(const double *loss, int64_t n);
+/* Training and validation error for growing amounts of data, and the error that is wanted: too small a model (bias) has both too high, too few data (variance) only the second. */
+typedef enum cj_fit { CJ_FIT_GOOD, CJ_FIT_BIAS, CJ_FIT_VARIANCE } cj_fit;
+CJ_API cj_fit cj_learning_curve(const double *train, const double *val, int64_t n, double wanted);
+
+/* A number to search over: n values from low to high, with equal differences or, with log, equal ratios. */
+typedef struct cj_axis {
+    double low, high;
+    int n;
+    bool log;
+} cj_axis;
+#define CJ_MAX_AXES 8
+CJ_API double cj_axis_value(const cj_axis *a, int i);     /* value 0 … n-1 */
+CJ_API double cj_axis_at(const cj_axis *a, double t);     /* between them: t from 0 (low) to 1 (high) */
+/* Calls score for every point of the grid, or with trials > 0 for so many random points, and keeps the lowest score. Returns the number of points; -1 for fewer than 1 or more than
+ * CJ_MAX_AXES axes. */
+typedef double (*cj_score_fn)(void *user, const double *value);
+CJ_API int64_t cj_grid_search(const cj_axis *axis, int axes, int64_t trials, uint64_t seed, cj_score_fn score, void *user, double *best, double *best_score);
 
 /* ---- run folders ----------------------------------------------------------------------------------------------------------------------------
  *
