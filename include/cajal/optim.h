@@ -217,6 +217,7 @@ typedef struct cj_solve_opts {
     double step;         /* 1: fixed, or the first one that a search tries */
     cj_search search;
     int history;         /* L-BFGS: 10 pairs */
+    double *inverse_hessian; /* BFGS: [size, size] numbers of the caller's for its last estimate; NULL: not wanted */
     bool unscaled;       /* L-BFGS: the first inverse Hessian is I instead of (s·y / y·y) I */
     double damping;      /* Newton, Gauss-Newton: added to the diagonal of the matrix */
     double cg_tolerance; /* Newton-CG: of |Hd + g| / |g|; 0: min(0.5, sqrt|g|) */
@@ -320,7 +321,7 @@ CJ_API bool cj_natural_gradient(cj_ctx *c, cj_example_fn fn, void *user, int64_t
 typedef struct cj_langevin_opts {
     double step;             /* 0.01 */
     double temperature;      /* 1; CJ_ZERO: gradient descent */
-    int64_t batch;           /* not 0: the temperature step / (2 batch) of SGD with batches of this size */
+    double batch;            /* not 0: the temperature step / (2 batch) of SGD with batches of this size and gradients of variance 1 */
     const cj_rate *rate;     /* not NULL: the step of iteration t (annealing) */
     int64_t iterations;      /* 1000 */
     void (*visit)(void *seen, int64_t t, const double *x, int64_t size);  /* sees every iterate; may be NULL */

@@ -13,14 +13,14 @@ bool cj_langevin(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int n, cj
     o.step = cj__value_or(o.step, 0.01);
     o.temperature = cj__value_or(o.temperature, 1);
     if (!c || c->error || !cj__step_ok(c, ob.name, o.step) || !cj__limits_ok(c, ob.name, o.iterations, 0)) return false;
-    if (!(o.temperature >= 0 && isfinite(o.temperature)) || o.batch < 0)
-        return cj__error(c, CJ_EVALUE, "langevin: temperature %g and batch %lld must not be negative", o.temperature, (long long)o.batch);
+    if (!(o.temperature >= 0 && isfinite(o.temperature)) || !(o.batch >= 0))
+        return cj__error(c, CJ_EVALUE, "langevin: temperature %g and batch %g must not be negative", o.temperature, o.batch);
     o.iterations = o.iterations ? o.iterations : 1000;
     if (!cj__objective_open(&ob, 3, 0)) return false;
     int64_t size = ob.size, t = 0;
     double *w = ob.memory, *g = w + size, *noise = g + size, f = NAN;
     for (; t < o.iterations && !c->error; t++) {
-        double eta = o.rate ? cj_rate_at(o.rate, t) : o.step, temperature = o.batch ? eta / (2 * (double)o.batch) : o.temperature;
+        double eta = o.rate ? cj_rate_at(o.rate, t) : o.step, temperature = o.batch > 0 ? eta / (2 * o.batch) : o.temperature;
         if (!(eta >= 0 && isfinite(eta))) {
             cj__error(c, CJ_EVALUE, "langevin: the schedule gives the rate %g at step %lld", eta, (long long)t);
             break;
