@@ -8,6 +8,7 @@
 #include <cajal/grad.h>
 #include <cajal/math.h>
 #include <cajal/optim.h>
+#include <cajal/linear.h>
 #include <cajal/nn.h>
 #include <cajal/model.h>
 #include <cajal/data.h>

@@ -121,7 +121,10 @@ CJ_API bool cj_minimise(cj_optim *o, cj_tensor *loss);
 CJ_API bool cj_accumulate(cj_optim *o, cj_tensor *loss, double weight);
 CJ_API bool cj_step(cj_optim *o);                                    /* from the gradients of cj_backward or cj_accumulate, which are then zeroed */
 
-CJ_API void cj_optim_set_lr(cj_optim *o, double lr);                 /* a write into the tensor that plans read; ends a schedule */
+/* A group: parameters whose name ends with `ending` ("bias", "norm.weight", a whole name) get lr_factor · the rate and a weight decay of their own, from now on; the
+ * last group that fits counts. Biases and norms usually do not decay: cj_optim_group(o, "bias", 1, 0). CPU; before a capture. False after an error. */
+CJ_API bool cj_optim_group(cj_optim *o, const char *ending, double lr_factor, double weight_decay);
+CJ_API void cj_optim_set_lr(cj_optim *o, double lr);                 /* a write into the tensor that plans read; ends a schedule; finite and not negative */
 CJ_API double cj_optim_lr(const cj_optim *o);                        /* of the next step */
 CJ_API int64_t cj_optim_steps(cj_optim *o);
 CJ_API cj_params *cj_optim_params(cj_optim *o);
@@ -161,6 +164,8 @@ CJ_API cj_rate cj_rate_inverse_root(double beta, double offset);                
 /* r after a line from start · r(0) to r(0) in the first steps: at t < steps r(0)(start + (1 - start) t / steps), then r(t - steps). */
 CJ_API cj_rate cj_rate_warmup(cj_rate r, int64_t steps, double start);
 CJ_API double cj_rate_at(const cj_rate *r, int64_t step);
+/* The rate for batches of `to` examples that has the noise lr / batch of lr at batches of `from`: lr · to / from, but no more than `most` (about 1 / L; 0: no limit). */
+CJ_API double cj_batch_scaled_lr(double lr, int64_t from, int64_t to, double most);
 /* From now on step t of the optimiser uses r(t), captured steps too (CPU; elsewhere cj_optim_set_lr before each step). NULL: the rate stays where it is. */
 CJ_API bool cj_optim_schedule(cj_optim *o, const cj_rate *r);
 
@@ -203,7 +208,8 @@ typedef enum cj_search {
     CJ_SEARCH_FIXED,   /* the step as given */
     CJ_SEARCH_ARMIJO,  /* halve it until f falls by 1e-4 of what the slope promises */
     CJ_SEARCH_WOLFE,   /* and the slope to 0.9 of what it was (strong Wolfe conditions) */
-    CJ_SEARCH_EXACT    /* -g·d / d·Hd: the minimum along d of a quadratic */
+    CJ_SEARCH_EXACT,   /* -g·d / d·Hd: the minimum along d of a quadratic */
+    CJ_SEARCH_BRACKET  /* the minimum along d of any smooth function: a bracket, doubled until it holds one, shrunk by golden sections, then one secant step */
 } cj_search;
 typedef struct cj_solve_opts {
     int64_t iterations;  /* 100 at most */
@@ -211,16 +217,18 @@ typedef struct cj_solve_opts {
     double step;         /* 1: fixed, or the first one that a search tries */
     cj_search search;
     int history;         /* L-BFGS: 10 pairs */
+    double *inverse_hessian; /* BFGS: [size, size] numbers of the caller's for its last estimate; NULL: not wanted */
     bool unscaled;       /* L-BFGS: the first inverse Hessian is I instead of (s·y / y·y) I */
     double damping;      /* Newton, Gauss-Newton: added to the diagonal of the matrix */
     double cg_tolerance; /* Newton-CG: of |Hd + g| / |g|; 0: min(0.5, sqrt|g|) */
+    cj_tensor *metric;   /* descent: G, positive definite [size, size], or its diagonal [size]: d = -G^(-1/2) g; NULL: the identity */
 } cj_solve_opts;
 typedef struct cj_solution {
     double value, gradient;           /* f and the largest element of its gradient */
     int64_t iterations, evaluations;  /* of fn, its derivatives and products included */
     bool converged;                   /* by tolerance */
 } cj_solution;
-/* d = -g; Armijo */
+/* d = -g, or -G^(-1/2) g (preconditioned); Armijo */
 CJ_API bool cj_descent(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int n, cj_solution *out, const cj_solve_opts *opts);
 /* Two-loop recursion; Wolfe. With CJ_SEARCH_FIXED the steps of torch.optim.LBFGS: min(1, 1 / |g|_1) · step first, then step. */
 CJ_API bool cj_lbfgs(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int n, cj_solution *out, const cj_solve_opts *opts);
@@ -232,6 +240,26 @@ CJ_API bool cj_newton(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int 
 CJ_API bool cj_newton_cg(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int n, cj_solution *out, const cj_solve_opts *opts);
 /* fn returns residuals r of any shape; f = 1/2 sum r²; (JᵀJ + damping I) d = -Jᵀr; fixed step. */
 CJ_API bool cj_gauss_newton(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int n, cj_solution *out, const cj_solve_opts *opts);
+
+/* Momentum of step t = 1, 2, …: (t - 1) / (t + 2) for convex functions; (sqrt k - 1) / (sqrt k + 1), k = L / m, for strongly convex ones (heavy ball: its square). */
+CJ_API double cj_momentum_convex(int64_t t);
+CJ_API double cj_momentum_strongly_convex(double condition);
+typedef struct cj_accelerated_opts {
+    double step;         /* must be given; at most 1 / L */
+    double momentum;     /* rho; 0: cj_momentum_convex(t), CJ_ZERO: none */
+    bool heavy_ball;     /* the gradient is that of x instead of y */
+    int64_t iterations;  /* 100 */
+    double tolerance;    /* 1e-8, of the largest element of the gradient */
+} cj_accelerated_opts;
+/* Nesterov's method: y = x + rho (x - x before), x = y - step · grad f(y). */
+CJ_API bool cj_accelerated(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int n, cj_solution *out, const cj_accelerated_opts *opts);
+
+typedef struct cj_flow_opts {
+    int64_t steps;       /* 100 */
+    bool euler;          /* gradient descent with step time / steps, to the bit; else Runge and Kutta's rule of order 4 */
+} cj_flow_opts;
+/* Gradient flow: dx/dt = -grad f(x) from 0 to `time`. */
+CJ_API bool cj_gradient_flow(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int n, double time, cj_solution *out, const cj_flow_opts *opts);
 
 /* f(x) + h(x), f smooth: x = prox(x - step · grad f(x)), prox of step · h. The iteration ends when no element of x has moved by more than tolerance · step. */
 typedef struct cj_proximal_opts {
@@ -259,6 +287,104 @@ typedef struct cj_variance_opts {
 CJ_API bool cj_saga(cj_ctx *c, cj_example_fn fn, void *user, int64_t examples, cj_tensor *const *x, int n, const cj_variance_opts *opts);
 CJ_API bool cj_sag(cj_ctx *c, cj_example_fn fn, void *user, int64_t examples, cj_tensor *const *x, int n, const cj_variance_opts *opts);
 CJ_API bool cj_svrg(cj_ctx *c, cj_example_fn fn, void *user, int64_t examples, cj_tensor *const *x, int n, const cj_variance_opts *opts);
+
+typedef struct cj_sampled_opts {
+    double step;             /* must be given */
+    int64_t iterations;      /* steps; 10 N / batch */
+    int64_t batch;           /* 1 */
+    bool shuffled;           /* without replacement: each pass sees every example once */
+    cj_tensor *probability;  /* [N], with replacement: gradients are divided by N p_i, so that their mean stays the gradient; NULL: uniform */
+    bool unweighted;         /* … and not divided: biased */
+} cj_sampled_opts;
+/* Stochastic gradient descent: x -= step · mean of g_i(x) over a batch of examples drawn from CJ_STREAM_DATA. */
+CJ_API bool cj_sampled_descent(cj_ctx *c, cj_example_fn fn, void *user, int64_t examples, cj_tensor *const *x, int n, const cj_sampled_opts *opts);
+
+/* The empirical Fisher matrix (1/N) sum_i g_i g_iᵀ at x, f64 [size, size], or its diagonal (1/N) sum_i g_i² [size]. (Gauss-Newton's JᵀJ: cj_gauss_newton.) */
+typedef struct cj_fisher_opts {
+    bool diagonal;
+} cj_fisher_opts;
+CJ_API cj_tensor *cj_fisher(cj_ctx *c, cj_example_fn fn, void *user, int64_t examples, cj_tensor *const *x, int n, const cj_fisher_opts *opts);
+typedef struct cj_natural_opts {
+    double step;         /* 1 */
+    double damping;      /* added to the diagonal; 1e-8 */
+    bool diagonal;       /* d_k = -g_k / (F_kk + damping) … */
+    bool root;           /* … or -g_k / (sqrt F_kk + damping) */
+    int64_t iterations;  /* 100 */
+    double tolerance;    /* 1e-8 */
+} cj_natural_opts;
+/* Natural gradient with the empirical Fisher matrix: (F + damping I) d = -g, x += step d. */
+CJ_API bool cj_natural_gradient(cj_ctx *c, cj_example_fn fn, void *user, int64_t examples, cj_tensor *const *x, int n, cj_solution *out,
+                                const cj_natural_opts *opts);
+
+/* ---- noise on purpose: random numbers from CJ_STREAM_USER ------------------------------------------------------------------------------------------------ */
+
+typedef struct cj_langevin_opts {
+    double step;             /* 0.01 */
+    double temperature;      /* 1; CJ_ZERO: gradient descent */
+    double batch;            /* not 0: the temperature step / (2 batch) of SGD with batches of this size and gradients of variance 1 */
+    const cj_rate *rate;     /* not NULL: the step of iteration t (annealing) */
+    int64_t iterations;      /* 1000 */
+    void (*visit)(void *seen, int64_t t, const double *x, int64_t size);  /* sees every iterate; may be NULL */
+    void *seen;
+} cj_langevin_opts;
+/* Langevin's dynamics: x -= step · grad f(x) + sqrt(2 step temperature) · normal. For small steps x is distributed as e^(-f / temperature). */
+CJ_API bool cj_langevin(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int n, cj_solution *out, const cj_langevin_opts *opts);
+
+typedef struct cj_entropy_sgd_opts {
+    double step;             /* 0.1 */
+    double scope;            /* gamma; 1 */
+    double inner_step;       /* 0.1 */
+    int64_t inner;           /* Langevin steps for each gradient; 20, of which the first quarter is not averaged */
+    double temperature;      /* 1e-4; CJ_ZERO: none */
+    int64_t iterations;      /* 100 */
+} cj_entropy_sgd_opts;
+/* Entropy-SGD (Chaudhari et al. 2017): descends minus the local entropy; x -= step · gamma (x - <x'>), <x'> the mean of Langevin's dynamics on
+ * f(x') + gamma/2 |x' - x|². Prefers wide minima. */
+CJ_API bool cj_entropy_sgd(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int n, cj_solution *out, const cj_entropy_sgd_opts *opts);
+
+/* ---- without derivatives: fn is only evaluated ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct cj_derivative_free_opts {
+    enum {
+        CJ_FREE_NELDER_MEAD,    /* a simplex that reflects, expands, contracts, shrinks (1965) */
+        CJ_FREE_RANDOM_SEARCH,  /* x + step · normal where that is lower; the step follows the 1/5 rule (Rechenberg 1973) */
+        CJ_FREE_EVOLUTION,      /* the weighted mean of the better half of 4 + 3 log(size) draws; cumulative step size (Hansen & Ostermeier 2001) */
+        CJ_FREE_DIFFERENCES     /* gradient descent with central differences and backtracking */
+    } method;
+    double step;             /* 0.5: size of the first simplex, deviation of the first draws, first step */
+    int64_t iterations;      /* 1000 · size at most */
+    double tolerance;        /* 1e-12: of the spread of f (simplex), of the step or deviation (others) */
+} cj_derivative_free_opts;
+/* value is f, gradient the last step or spread. */
+CJ_API bool cj_derivative_free(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int n, cj_solution *out, const cj_derivative_free_opts *opts);
+
+/* ---- games: x[n] minimises and y[m] maximises fn(x, y), which gets n + m tensors --------------------------------------------------------------------------- */
+
+typedef struct cj_min_max_opts {
+    enum {
+        CJ_GAME_SIMULTANEOUS,   /* w -= step v(w), w = (x, y), v = (df/dx, -df/dy) */
+        CJ_GAME_ALTERNATING,    /* x first; y sees the new x */
+        CJ_GAME_EXTRAGRADIENT,  /* w -= step v(w - step v(w)) (Korpelevich 1976) */
+        CJ_GAME_CONSENSUS       /* w -= step (v + weight · grad 1/2 |v|²) (Mescheder, Nowozin & Geiger 2017) */
+    } method;
+    double step;             /* 0.1 */
+    double weight;           /* consensus: 1 */
+    int64_t iterations;      /* 100 */
+    double tolerance;        /* 0: of the largest |v|; 0 never stops early */
+} cj_min_max_opts;
+/* value is f, gradient the largest |v|. */
+CJ_API bool cj_min_max(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int n, cj_tensor *const *y, int m, cj_solution *out, const cj_min_max_opts *opts);
+
+/* ---- linear programs ---------------------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct cj_program {
+    enum { CJ_PROGRAM_SOLVED, CJ_PROGRAM_INFEASIBLE, CJ_PROGRAM_UNBOUNDED } outcome;
+    cj_tensor *x;            /* f64 [n]; poison unless solved */
+    double value;            /* cost·x */
+    int64_t pivots;
+} cj_program;
+/* The least cost·x with a·x = b, x >= 0: cost [n], a [m, n], b [m]. Two phases of the simplex method on a dense table (Dantzig's rule; Bland's where it stalls). */
+CJ_API cj_program cj_linear_program(cj_tensor *cost, cj_tensor *a, cj_tensor *b);
 
 #ifdef __cplusplus
 }

@@ -79,6 +79,7 @@ typedef struct cj_update_attrs {
     double momentum, dampening, weight_decay, beta1, beta2, eps, clip_norm;
     double lr_decay, momentum_decay; /* AdaGrad, NAdam */
     int32_t rule, states, nesterov, decoupled, master, centred;
+    int32_t grouped; /* an input after the rate: factor of the rate and weight decay of each parameter */
 } cj_update_attrs;
 
 #endif

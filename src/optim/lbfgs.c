@@ -76,12 +76,18 @@ bool cj_lbfgs(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int n, cj_so
 /* ---- BFGS ----------------------------------------------------------------------------------------------------------------------------------------- */
 
 /* memory: Hy, then H [size, size] */
+typedef struct bfgs {
+    cj__method m;
+    double *wanted; /* the caller's copy of H, or NULL */
+} bfgs;
+
 static bool matrix_direction(cj__method *m, cj__objective *ob, const double *w, const double *g, double *d)
 {
     int64_t size = ob->size;
     double *h = m->memory + size;
     (void)w;
     for (int64_t i = 0; i < size && m->done == 0; i++) h[i * size + i] = 1;
+    if (((bfgs *)m)->wanted) memcpy(((bfgs *)m)->wanted, h, (size_t)(size * size) * sizeof *h);
     for (int64_t i = 0; i < size; i++) d[i] = -cj__dot(h + i * size, g, size);
     return true;
 }
@@ -95,12 +101,16 @@ static void matrix_moved(cj__method *m, int64_t size, double *s, double *y)
     double r = 1 / sy, both = r * (1 + r * cj__dot(y, hy, size));
     for (int64_t i = 0; i < size; i++)
         for (int64_t j = 0; j < size; j++) h[i * size + j] += both * s[i] * s[j] - r * (s[i] * hy[j] + hy[i] * s[j]);
+    if (((bfgs *)m)->wanted) memcpy(((bfgs *)m)->wanted, h, (size_t)(size * size) * sizeof *h);
 }
 
 bool cj_bfgs(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int n, cj_solution *out, const cj_solve_opts *opts)
 {
     cj__objective ob = { .name = "bfgs", .ctx = c, .fn = fn, .user = user, .x = x, .n = n };
     int64_t size = cj__total(x, n);
-    cj__method m = { .usual = CJ_SEARCH_WOLFE, .direction = matrix_direction, .moved = matrix_moved, .vectors = 1, .more = size * size };
-    return cj__descend(&ob, &m, out, opts);
+    bfgs self = {
+        .m = { .usual = CJ_SEARCH_WOLFE, .direction = matrix_direction, .moved = matrix_moved, .vectors = 1, .more = size * size },
+        .wanted = opts ? opts->inverse_hessian : NULL
+    };
+    return cj__descend(&ob, &self.m, out, opts);
 }

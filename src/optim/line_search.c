@@ -3,6 +3,8 @@
  *   Armijo    shrink the step until f(w + s d) <= f(w) + c1 s g·d
  *   Wolfe     and |g(w + s d)·d| <= c2 |g·d| (strong); bracket, then zoom (Nocedal and Wright, algorithms 3.5 and 3.6)
  *   exact     s = -g·d / d·Hd, the minimum of a quadratic
+ *   bracket   low < inner < high with f(inner) below both ends, doubled until there is one, then shrunk by golden sections; four points, of which each step
+ *             computes one anew.  f near its minimum is flat, so values alone end at the root of the rounding error: a secant step on the slopes does the rest
  */
 #include <math.h>
 
@@ -94,6 +96,44 @@ static double exact(cj__line *l)
     return l->ob->ctx->error ? 0 : s;
 }
 
+static const double golden = 0.6180339887498949;
+
+/* Shrinks the bracket [low, high] around a minimum; the two inner points are at golden sections, so that one of them serves the next bracket too. */
+static double shrink(cj__line *l, double low, double high)
+{
+    double a = high - golden * (high - low), b = low + golden * (high - low), fa = at(l, a, NULL), fb = at(l, b, NULL);
+    while (high - low > 1e-6 * high && !l->ob->ctx->error) {
+        if (fa <= fb) {
+            high = b, b = a, fb = fa;
+            a = high - golden * (high - low), fa = at(l, a, NULL);
+        } else {
+            low = a, a = b, fa = fb;
+            b = low + golden * (high - low), fb = at(l, b, NULL);
+        }
+    }
+    double left, right, slope;
+    at(l, low, &left);
+    at(l, high, &right);
+    double s = left < 0 && right > 0 ? low + (high - low) * -left / (right - left) : fa <= fb ? a : b;
+    at(l, s, &slope);
+    return l->ob->ctx->error ? 0 : s;
+}
+
+static double bracket(cj__line *l, double s)
+{
+    double low = 0, inner = s, high, f = at(l, s, NULL);
+    for (int k = 0; k < MOST && !(f < l->f) && !l->ob->ctx->error; k++) inner /= 2, f = at(l, inner, NULL);
+    if (!(f < l->f)) return 0; /* as low as rounding lets it be */
+    high = 2 * inner;
+    for (int k = 0; k < MOST && !l->ob->ctx->error; k++) {
+        double next = at(l, high, NULL);
+        if (!(next < f)) return shrink(l, low, high);
+        low = inner, inner = high, f = next, high *= 2;
+    }
+    if (!l->ob->ctx->error) cj__error(l->ob->ctx, CJ_EVALUE, "%s: the function falls without end along the direction", l->ob->name);
+    return 0;
+}
+
 double cj__line_search(cj__line *l, cj_search kind, double step)
 {
     double slope;
@@ -101,6 +141,7 @@ double cj__line_search(cj__line *l, cj_search kind, double step)
     case CJ_SEARCH_ARMIJO: return armijo(l, step);
     case CJ_SEARCH_WOLFE: return wolfe(l, step);
     case CJ_SEARCH_EXACT: return exact(l);
+    case CJ_SEARCH_BRACKET: return bracket(l, step);
     default: at(l, step, &slope); return l->ob->ctx->error ? 0 : step;
     }
 }

@@ -97,6 +97,48 @@ bool cj__objective_close(cj__objective *ob, const double *w)
     return ok;
 }
 
+cj_tensor *cj__example_loss(cj_ctx *c, void *user, cj_tensor *const *x, int n)
+{
+    cj__example *e = user;
+    return e->fn(c, e->user, x, n, e->example);
+}
+
+bool cj__example_gradient(cj__objective *ob, int64_t example, const double *w, double *g)
+{
+    ((cj__example *)ob->user)->example = example;
+    double f = cj__objective_at(ob, w, g);
+    if (ob->ctx->error) return false;
+    if (isfinite(f) && isfinite(cj__largest(g, ob->size))) return true;
+    return cj__error(ob->ctx, CJ_EVALUE, "%s: the loss of example %lld or its gradient is not finite", ob->name, (long long)example);
+}
+
+bool cj__step_ok(cj_ctx *c, const char *name, double step)
+{
+    return (step > 0 && isfinite(step)) || cj__error(c, CJ_EVALUE, "%s: step %g; it must be positive and finite", name, step);
+}
+
+bool cj__limits_ok(cj_ctx *c, const char *name, int64_t iterations, double tolerance)
+{
+    return (iterations >= 0 && tolerance >= 0) ||
+           cj__error(c, CJ_EVALUE, "%s: %lld iterations and tolerance %g must not be negative", name, (long long)iterations, tolerance);
+}
+
+bool cj__finite(cj__objective *ob, double f, const double *g, int64_t iterations)
+{
+    if (ob->ctx->error) return false;
+    if (isfinite(f) && isfinite(cj__largest(g, ob->size))) return true;
+    return cj__error(ob->ctx, CJ_EVALUE, "%s: the function or its gradient is not finite after %lld iterations", ob->name,
+                     (long long)iterations);
+}
+
+bool cj__normal(cj_ctx *c, double *out, int64_t n)
+{
+    cj_scope s = cj_scope_open(c);
+    bool ok = cj_to_f64(cj_randn(c, CJ_SHAPE(n), &(cj_random_opts){ .dtype = CJ_F64 }), out, n);
+    cj_scope_close(s);
+    return ok;
+}
+
 double cj__dot(const double *a, const double *b, int64_t n)
 {
     double sum = 0;

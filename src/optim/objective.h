@@ -33,6 +33,24 @@ bool cj__objective_tensors(cj__objective *ob, const double *w, cj_tensor **out);
 /* Writes w into x unless an error is set, gives the memory back; true when all went well. */
 bool cj__objective_close(cj__objective *ob, const double *w);
 
+/* One example's loss as a function: fn = cj__example_loss, user = the example. */
+typedef struct cj__example {
+    cj_example_fn fn;
+    void *user;
+    int64_t example;
+} cj__example;
+cj_tensor *cj__example_loss(cj_ctx *c, void *user, cj_tensor *const *x, int n);
+/* The gradient of the example there; false after an error: a loss or gradient that is not finite is one. */
+bool cj__example_gradient(cj__objective *ob, int64_t example, const double *w, double *g);
+
+/* Checks that methods share: a step must be positive and finite; iterations and tolerance not negative. */
+bool cj__step_ok(cj_ctx *c, const char *name, double step);
+bool cj__limits_ok(cj_ctx *c, const char *name, int64_t iterations, double tolerance);
+/* f and the largest element of g at w are finite, or an error that says after how many iterations they are not. */
+bool cj__finite(cj__objective *ob, double f, const double *g, int64_t iterations);
+/* n normal numbers from CJ_STREAM_USER. */
+bool cj__normal(cj_ctx *c, double *out, int64_t n);
+
 /* Elements of all x; what is no tensor counts as none (opening the objective refuses it). */
 int64_t cj__total(cj_tensor *const *x, int n);
 double cj__dot(const double *a, const double *b, int64_t n);

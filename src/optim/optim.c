@@ -10,7 +10,7 @@
 static bool infer_update(cj_call *call)
 {
     const cj_update_attrs *a = call->attrs;
-    int first = (int)a->w.writes + 1;
+    int first = (int)a->w.writes + 1 + a->grouped;
     const cj_tensor *flat = call->in[1];
     for (int i = first; i < call->nin; i++) {
         const cj_tensor *g = call->in[i];
@@ -46,7 +46,7 @@ static bool run_update(cj_call *call)
     cj_tensor *step = call->in[0], *flat = call->in[1], *const *state = call->in + 2 + a->master;
     cj_tensor *p = a->master ? call->in[2] : flat, *held[3] = { NULL };
     for (int k = 0; k < a->states; k++) held[k] = state[k];
-    int first = (int)a->w.writes + 1, n = call->nin - first;
+    int first = (int)a->w.writes + 1 + a->grouped, n = call->nin - first;
     int64_t at = 0, size = (int64_t)cj_dtype_size((cj_dtype)flat->dtype), align = 64 / size,
             wide = (int64_t)cj_dtype_size((cj_dtype)p->dtype);
     cj_update_slice few[FEW_SLICES], *slice = n <= FEW_SLICES ? few : cj__scratch(c, (size_t)n * sizeof *slice);
@@ -68,7 +68,7 @@ static bool run_update(cj_call *call)
         double norm = sqrt(c->k->sumsq(c->pool, (cj_dtype)flat->dtype, slice, n));
         if (!(norm <= a->clip_norm)) scale = a->clip_norm / (norm + 1e-6);
     }
-    cj_update_opts o = { .lr = *(const double *)call->in[first - 1]->data,
+    cj_update_opts o = { .lr = *(const double *)call->in[a->w.writes]->data,
                          .momentum = a->momentum,
                          .dampening = a->dampening,
                          .weight_decay = a->weight_decay,
@@ -84,14 +84,23 @@ static bool run_update(cj_call *call)
                          .first = t == 1 };
     if (a->rule == CJ_UPDATE_ADAGRAD) o.lr /= 1 + (t - 1) * a->lr_decay;
     if (a->rule == CJ_UPDATE_NADAM) { /* the momentum warms up; product holds that of all momenta so far */
-        double *product = (double *)call->in[first - 2]->data;
+        double *product = (double *)call->in[a->w.writes - 1]->data;
         double mu = a->beta1 * (1 - 0.5 * pow(0.96, t * a->momentum_decay)),
                next = a->beta1 * (1 - 0.5 * pow(0.96, (t + 1) * a->momentum_decay));
         *product *= mu;
         o.step_g = o.lr * (1 - mu) / (1 - *product);
         o.step_m = o.lr * next / (1 - *product * next);
     }
-    kernel_of(c->k, a->rule)(c->pool, (cj_dtype)flat->dtype, slice, n, &o);
+    cj_update_fn *rule = kernel_of(c->k, a->rule);
+    if (!a->grouped) rule(c->pool, (cj_dtype)flat->dtype, slice, n, &o);
+    const double *group = a->grouped ? (const double *)call->in[first - 1]->data : NULL; /* [n, 2]: factor of the rate, weight decay */
+    for (int i = 0, end; i < n && group; i = end) {
+        for (end = i + 1; end < n && group[2 * end] == group[2 * i] && group[2 * end + 1] == group[2 * i + 1];) end++;
+        cj_update_opts own = o;
+        own.lr *= group[2 * i], own.step_g *= group[2 * i], own.step_m *= group[2 * i];
+        own.weight_decay = group[2 * i + 1];
+        rule(c->pool, (cj_dtype)flat->dtype, slice + i, end - i, &own);
+    }
     *count = t;
     return true;
 }
@@ -114,6 +123,7 @@ static void optim_free(cj_object *o)
         cj_release(p->step[t]);
         cj_release(p->master[t]);
         cj_release(p->product[t]);
+        cj_release(p->group[t]);
         for (int k = 0; k < 3; k++) cj_release(p->state[t][k]);
     }
     cj_release(p->lr);
@@ -145,7 +155,8 @@ static bool not_negative(cj_ctx *c, const char *rule, const char *what, double v
 static bool values_ok(cj_ctx *c, const cj__optim_request *r)
 {
     const cj_update_attrs *a = &r->attrs;
-    if (!(r->lr >= 0)) return cj__error(c, CJ_EVALUE, "optimiser: learning rate %g", r->lr);
+    if (!(r->lr >= 0 && isfinite(r->lr)))
+        return cj__error(c, CJ_EVALUE, "%s: learning rate %g; it must be finite and not negative", r->name, r->lr);
     if (!(a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1)) {
         if (a->rule == CJ_UPDATE_RMSPROP) return cj__error(c, CJ_EVALUE, "rmsprop: alpha %g; it must be in [0, 1)", a->beta2);
         return cj__error(c, CJ_EVALUE, "%s: betas %g and %g; both must be in [0, 1)", r->name, a->beta1, a->beta2);
@@ -297,7 +308,9 @@ static bool update(cj_optim *o, cj_tensor **g, cj_tensor *zero)
         a.w.writes = n;
         a.master = o->master[t] != NULL;
         if (dtypes > 1) a.clip_norm = 0;
+        a.grouped = o->group[t] != NULL;
         in[n++] = o->lr;
+        if (a.grouped) in[n++] = o->group[t];
         for (int i = 0; i < p->n; i++)
             if (p->item[i].tensor->dtype == t) in[n++] = g[i];
         ok = cj__apply_n(c, &update_op[a.rule], &a, in, n, &none);
@@ -358,6 +371,10 @@ bool cj_step(cj_optim *o)
 void cj_optim_set_lr(cj_optim *o, double lr)
 {
     if (!o || o->ctx->error) return;
+    if (!(lr >= 0 && isfinite(lr))) {
+        cj__error(o->ctx, CJ_EVALUE, "optim_set_lr: learning rate %g; it must be finite and not negative", lr);
+        return;
+    }
     cj_scope s = cj_scope_open(o->ctx);
     if (!cj_is_poison(cj_assign_(o->lr, cj_full(o->ctx, lr, CJ_SCALAR, CJ_F64)))) o->lr_value = lr, o->scheduled = false;
     cj_scope_close(s);
@@ -367,6 +384,48 @@ double cj_optim_lr(const cj_optim *o)
     if (!o) return NAN;
     return o->scheduled ? cj_rate_at(&o->rate, cj_optim_steps((cj_optim *)o)) : o->lr_value;
 }
+/* A row (factor of the rate, weight decay) for each parameter of a dtype, in their order. */
+bool cj_optim_group(cj_optim *o, const char *ending, double lr_factor, double weight_decay)
+{
+    if (!o || !cj__cancel_check(o->ctx)) return false;
+    cj_ctx *c = o->ctx;
+    cj_params *p = o->params;
+    if (!ending) return cj__error(c, CJ_EVALUE, "optim_group: the ending is NULL");
+    if (!(lr_factor >= 0 && isfinite(lr_factor) && weight_decay >= 0 && isfinite(weight_decay)))
+        return cj__error(c, CJ_EVALUE, "optim_group %s: factor %g and weight decay %g must be finite and not negative", ending, lr_factor,
+                         weight_decay);
+    if (c->backend) return cj__error(c, CJ_EDEVICE, "optim_group: groups of parameters are on the CPU");
+    size_t bytes = (size_t)(2 * p->n + 1) * sizeof(double);
+    double *row = cj__alloc(c, bytes);
+    if (!row) return false;
+    int found = 0;
+    cj_scope s = cj_scope_open(c);
+    bool was = cj_no_grad(c);
+    for (int t = CJ_F32; t <= CJ_F16 && !c->error; t++) {
+        int n = 0;
+        if (!o->step[t]) continue;
+        if (o->group[t]) cj_to_f64(o->group[t], row, cj_numel(o->group[t]));
+        for (int i = 0; i < p->n; i++) {
+            if (p->item[i].tensor->dtype != t) continue;
+            double *of = row + 2 * n++;
+            const char *name = p->item[i].name;
+            size_t length = strlen(name), tail = strlen(ending);
+            if (!o->group[t]) of[0] = 1, of[1] = o->attrs.weight_decay;
+            if (tail > length || strcmp(name + length - tail, ending) != 0) continue;
+            of[0] = lr_factor, of[1] = weight_decay;
+            found++;
+        }
+        cj_tensor *table = cj_from_f64(c, row, CJ_SHAPE(n, 2));
+        if (o->group[t]) cj_assign_(o->group[t], table);
+        else o->group[t] = cj_keep(table);
+    }
+    cj_grad_mode(c, was);
+    cj_scope_close(s);
+    cj__free(c, row, bytes);
+    if (!c->error && !found) cj__error(c, CJ_EVALUE, "optim_group: no parameter's name ends with \"%s\"", ending);
+    return !c->error;
+}
+
 cj_params *cj_optim_params(cj_optim *o) { return o ? o->params : NULL; }
 
 int64_t cj_optim_steps(cj_optim *o)

@@ -15,6 +15,7 @@ struct cj_optim {
     cj_tensor *master[CJ_DTYPES];   /* of half-precision parameters, f32 */
     cj_tensor *state[CJ_DTYPES][3]; /* of the rule, as long as the parameters */
     cj_tensor *product[CJ_DTYPES];  /* NAdam: of all momenta so far */
+    cj_tensor *group[CJ_DTYPES];    /* per parameter: factor of the rate, weight decay; NULL: one for all */
     const char *state_name[3];      /* PyTorch's */
     cj_tensor *lr;
     const cj_comm *comm; /* NULL: one process */

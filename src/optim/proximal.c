@@ -22,17 +22,14 @@ static void prox(const cj_proximal_opts *o, double *w, int64_t n)
 static bool opts_ok(cj_ctx *c, const cj_proximal_opts *o)
 {
     if (!c || c->error) return false;
-    if (!(o->step > 0)) return cj__error(c, CJ_EVALUE, "proximal: step %g; it must be positive", o->step);
+    if (!cj__step_ok(c, "proximal", o->step)) return false;
     if (o->prox == CJ_PROX_L1 && !(o->weight >= 0))
         return cj__error(c, CJ_EVALUE, "proximal: weight %g; it must not be negative", o->weight);
     if (o->prox == CJ_PROX_BALL && !(o->radius >= 0))
         return cj__error(c, CJ_EVALUE, "proximal: radius %g; it must not be negative", o->radius);
     if (o->prox == CJ_PROX_BOX && !(o->low <= o->high))
         return cj__error(c, CJ_EVALUE, "proximal: the box [%g, %g] is empty", o->low, o->high);
-    if (o->iterations < 0 || !(o->tolerance >= 0))
-        return cj__error(c, CJ_EVALUE, "proximal: %lld iterations and tolerance %g must not be negative", (long long)o->iterations,
-                         o->tolerance);
-    return true;
+    return cj__limits_ok(c, "proximal", o->iterations, o->tolerance);
 }
 
 bool cj_proximal(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int n, cj_solution *out, const cj_proximal_opts *opts)
@@ -49,11 +46,7 @@ bool cj_proximal(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, int n, cj
     memcpy(ahead, w, (size_t)size * sizeof *w);
     for (; k < o.iterations && moved > o.tolerance; k++) {
         f = cj__objective_at(&ob, ahead, g);
-        if (c->error) break;
-        if (!isfinite(f) || !isfinite(cj__largest(g, size))) {
-            cj__error(c, CJ_EVALUE, "proximal: the function or its gradient is not finite after %lld iterations", (long long)k);
-            break;
-        }
+        if (!cj__finite(&ob, f, g, k)) break;
         for (int64_t i = 0; i < size; i++) next[i] = ahead[i] - o.step * g[i];
         prox(&o, next, size);
         double grown = (1 + sqrt(1 + 4 * t * t)) / 2, beyond = o.accelerate ? (t - 1) / grown : 0;

@@ -185,6 +185,13 @@ bool cj_optim_schedule(cj_optim *o, const cj_rate *r)
 
 /* ---- plateau ------------------------------------------------------------------------------------------------------------------------------------------------ */
 
+double cj_batch_scaled_lr(double lr, int64_t from, int64_t to, double most)
+{
+    if (!(lr >= 0) || from < 1 || to < 1 || !(most >= 0)) return NAN;
+    double scaled = lr * (double)to / (double)from;
+    return most > 0 && scaled > most ? most : scaled;
+}
+
 double cj_plateau_lr(cj_plateau *p, double loss)
 {
     if (!p) return NAN;

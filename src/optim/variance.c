@@ -8,34 +8,13 @@
 
 typedef enum kind { SAG, SAGA, SVRG } kind;
 
-typedef struct one_example {
-    cj_example_fn fn;
-    void *user;
-    int64_t example;
-} one_example;
-
-static cj_tensor *example_loss(cj_ctx *c, void *user, cj_tensor *const *x, int n)
-{
-    one_example *e = user;
-    return e->fn(c, e->user, x, n, e->example);
-}
-
 typedef struct run {
     cj__objective ob;
-    one_example e;
+    cj__example e;
     int64_t examples;
     double *w, *g, *mean, *old; /* old: the gradient that is replaced; its own for SVRG */
     double *table;              /* SAG, SAGA: [examples, size]; SVRG: the snapshot */
 } run;
-
-static bool gradient(run *r, int64_t example, const double *w, double *g)
-{
-    r->e.example = example;
-    double f = cj__objective_at(&r->ob, w, g);
-    if (r->ob.ctx->error) return false;
-    if (isfinite(f) && isfinite(cj__largest(g, r->ob.size))) return true;
-    return cj__error(r->ob.ctx, CJ_EVALUE, "%s: the loss of example %lld or its gradient is not finite", r->ob.name, (long long)example);
-}
 
 /* The mean gradient at w; every one of them into the table if there is one. */
 static bool full_gradient(run *r, const double *w, double *table)
@@ -44,7 +23,7 @@ static bool full_gradient(run *r, const double *w, double *table)
     memset(r->mean, 0, (size_t)size * sizeof *r->mean);
     for (int64_t i = 0; i < r->examples; i++) {
         double *g = table ? table + i * size : r->g;
-        if (!gradient(r, i, w, g)) return false;
+        if (!cj__example_gradient(&r->ob, i, w, g)) return false;
         cj__axpy(1.0 / (double)r->examples, g, r->mean, size);
     }
     return true;
@@ -54,9 +33,9 @@ static bool one_step(run *r, kind how, int64_t i, double step)
 {
     int64_t size = r->ob.size;
     double *stored = r->table + i * size, share = 1.0 / (double)r->examples;
-    if (!gradient(r, i, r->w, r->g)) return false;
+    if (!cj__example_gradient(&r->ob, i, r->w, r->g)) return false;
     if (how == SVRG) {
-        if (!gradient(r, i, r->table, r->old)) return false;
+        if (!cj__example_gradient(&r->ob, i, r->table, r->old)) return false;
         for (int64_t k = 0; k < size; k++) r->w[k] -= step * (r->g[k] - r->old[k] + r->mean[k]);
         return true;
     }
@@ -74,7 +53,7 @@ static bool opts_ok(cj_ctx *c, const char *name, const cj_variance_opts *o, int6
 {
     if (!c || c->error) return false;
     if (examples < 1) return cj__error(c, CJ_EVALUE, "%s: %lld examples; there must be one at least", name, (long long)examples);
-    if (!(o->step > 0)) return cj__error(c, CJ_EVALUE, "%s: step %g; it must be positive", name, o->step);
+    if (!cj__step_ok(c, name, o->step)) return false;
     if (o->iterations < 0 || o->refresh < 0)
         return cj__error(c, CJ_EVALUE, "%s: %lld iterations and a refresh of %lld must not be negative", name, (long long)o->iterations,
                          (long long)o->refresh);
@@ -86,7 +65,7 @@ static bool reduced(cj_ctx *c, kind how, cj_example_fn fn, void *user, int64_t e
 {
     static const char *const names[] = { "sag", "saga", "svrg" };
     cj_variance_opts o = opts ? *opts : (cj_variance_opts){ 0 };
-    run r = { .ob = { .name = names[how], .ctx = c, .fn = fn ? example_loss : NULL, .x = x, .n = n },
+    run r = { .ob = { .name = names[how], .ctx = c, .fn = fn ? cj__example_loss : NULL, .x = x, .n = n },
               .e = { fn, user, 0 },
               .examples = examples };
     r.ob.user = &r.e;
