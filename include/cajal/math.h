@@ -25,6 +25,9 @@ CJ_API cj_tensor *cj_lbeta(cj_tensor *a, cj_tensor *b);                         
 CJ_API cj_tensor *cj_gammainc(cj_tensor *a, cj_tensor *x);                       /* P(a, x): integral of t^(a-1) e^-t from 0 to x, over Gamma(a) */
 CJ_API cj_tensor *cj_gammaincc(cj_tensor *a, cj_tensor *x);                      /* 1 - P(a, x), without cancellation. First derivatives in a, any in x */
 CJ_API cj_tensor *cj_betainc(cj_tensor *a, cj_tensor *b, cj_tensor *x);          /* integral of t^(a-1) (1-t)^(b-1) from 0 to x, over B(a, b); derivatives in x only */
+CJ_API cj_tensor *cj_gammaincinv(cj_tensor *a, cj_tensor *p);                    /* x with P(a, x) = p; first derivatives in a, any in p */
+CJ_API cj_tensor *cj_betaincinv(cj_tensor *a, cj_tensor *b, cj_tensor *p);       /* x with cj_betainc(a, b, x) = p; derivatives in p only */
+CJ_API cj_tensor *cj_stdtrit(cj_tensor *df, cj_tensor *p);                       /* the quantile of Student's distribution; derivatives in p only */
 CJ_API cj_tensor *cj_erfc(cj_tensor *x);                                         /* 1 - erf(x), without cancellation */
 CJ_API cj_tensor *cj_erfinv(cj_tensor *x);                                       /* erf(cj_erfinv(x)) = x */
 CJ_API cj_tensor *cj_ndtr(cj_tensor *x);                                         /* the normal distribution function Phi */
@@ -264,6 +267,8 @@ typedef enum cj_dist_kind {
     CJ_DIST_CATEGORICAL,
     CJ_DIST_MULTINOMIAL,
     CJ_DIST_DIAGONAL_NORMAL,
+    CJ_DIST_MULTIVARIATE_NORMAL,
+    CJ_DIST_LOW_RANK_NORMAL,
     CJ_DISTS
 } cj_dist_kind;
 /* A distribution by value: a kind and parameter tensors, which broadcast; their joint shape is that of a batch of distributions. Make it with a cj_dist_… below; it lives as
@@ -293,10 +298,20 @@ CJ_API cj_dist cj_dist_dirichlet(cj_tensor *concentration);                     
 CJ_API cj_dist cj_dist_categorical(cj_tensor *logits);                             /* [.., K] -> i64 [..]; -INFINITY: never */
 CJ_API cj_dist cj_dist_multinomial(int64_t trials, cj_tensor *logits);             /* counts [.., K] */
 CJ_API cj_dist cj_dist_diagonal_normal(cj_tensor *loc, cj_tensor *scale);          /* [.., d]: independent coordinates, one outcome per row */
+typedef enum cj_matrix_form { CJ_COVARIANCE, CJ_PRECISION, CJ_SCALE_TRIL } cj_matrix_form;
+/* loc [.., d] and a matrix [.., d, d]: covariance S, its inverse, or L with S = L·Lᵀ (lower triangle, positive diagonal). S is factored here: the error of an indefinite one is
+ * cj_cholesky's. Parameter 1 of the distribution is L. */
+CJ_API cj_dist cj_dist_multivariate_normal(cj_tensor *loc, cj_tensor *matrix, cj_matrix_form form);
+/* Covariance factor·factorᵀ + diag(diagonal): loc [.., d], factor [.., d, r], diagonal [.., d] > 0. Costs d·r² instead of d³. */
+CJ_API cj_dist cj_dist_low_rank_normal(cj_tensor *loc, cj_tensor *factor, cj_tensor *diagonal);
+/* Of the coordinates begin … end - 1 of a multivariate or low-rank normal. */
+CJ_API cj_dist cj_gaussian_marginal(cj_dist d, int64_t begin, int64_t end);
+/* Of its first k coordinates, given that the others are y [.., d - k]: N(m1 + S12·S22⁻¹·(y - m2), S11 - S12·S22⁻¹·S21). */
+CJ_API cj_dist cj_gaussian_conditional(cj_dist d, int64_t k, cj_tensor *y);
 CJ_API cj_dist cj_dist_log_normal(cj_tensor *loc, cj_tensor *scale);               /* e^X, X normal */
 CJ_API cj_dist cj_dist_affine(cj_dist d, cj_tensor *shift, cj_tensor *factor);     /* shift + factor·X of a continuous number; before cj_dist_exp, once */
 CJ_API cj_dist cj_dist_exp(cj_dist d);                                             /* e^X of a continuous number */
-/* Of the components d [.., K], all of one kind over numbers, one is chosen with probabilities softmax(logits [.., K]). */
+/* Of the components d [.., K], all of one kind (not categorical or multinomial), one is chosen with probabilities softmax(logits [.., K]). */
 CJ_API cj_dist cj_dist_mixture(cj_tensor *logits, cj_dist d);
 
 typedef struct cj_dist_opts {
@@ -308,12 +323,13 @@ typedef struct cj_dist_opts {
 CJ_API cj_tensor *cj_dist_sample(cj_dist d, cj_shape shape, const cj_dist_opts *opts);
 CJ_API cj_tensor *cj_dist_log_prob(cj_dist d, cj_tensor *x);      /* -INFINITY outside of the support; x broadcasts against the batch */
 CJ_API cj_tensor *cj_dist_cdf(cj_dist d, cj_tensor *x);           /* not for von Mises and vectors */
-CJ_API cj_tensor *cj_dist_quantile(cj_dist d, cj_tensor *u);      /* normal, Laplace, Gumbel, logistic, uniform, exponential and what affine and exp make of them */
+CJ_API cj_tensor *cj_dist_quantile(cj_dist d, cj_tensor *u);      /* continuous kinds over numbers but von Mises, and what affine and exp make of them */
 CJ_API cj_tensor *cj_dist_mean(cj_dist d);
 CJ_API cj_tensor *cj_dist_variance(cj_dist d);                    /* categorical: none; von Mises: circular */
+CJ_API cj_tensor *cj_dist_covariance(cj_dist d);                  /* [.., d, d] of the diagonal, multivariate and low-rank normal */
 CJ_API cj_tensor *cj_dist_entropy(cj_dist d);                     /* nats; not for mixtures, binomial, Poisson, multinomial */
 CJ_API cj_tensor *cj_dist_mgf(cj_dist d, cj_tensor *t);           /* E e^(t X); INFINITY where the integral is; an error for kinds without a closed form */
-CJ_API cj_tensor *cj_dist_kl(cj_dist p, cj_dist q);               /* E_p log(p/q), two of one kind with a closed form */
+CJ_API cj_tensor *cj_dist_kl(cj_dist p, cj_dist q);               /* E_p log(p/q): of one kind, or of two continuous kinds over numbers where known; an error elsewhere */
 
 /* Tables of probabilities along the last axis (not normalised here); 0·log 0 = 0. In nats: divide by log 2 for bits. */
 CJ_API cj_tensor *cj_entropy(cj_tensor *p);                            /* -sum p log p: [.., K] -> [..] */
