@@ -337,8 +337,15 @@ CJ_API cj_tensor *cj_relative_entropy(cj_tensor *p, cj_tensor *q);     /* sum p 
 CJ_API cj_tensor *cj_table_cross_entropy(cj_tensor *p, cj_tensor *q);  /* -sum p log q */
 CJ_API cj_tensor *cj_jensen_shannon(cj_tensor *p, cj_tensor *q);       /* the mean of the relative entropies to (p + q)/2 */
 CJ_API cj_tensor *cj_mutual_information(cj_tensor *joint);             /* [.., X, Y] -> [..]: of the joint table to the product of its marginals */
+CJ_API cj_tensor *cj_conditional_mutual_information(cj_tensor *joint); /* [.., X, Y, Z] -> [..]: I(X; Y | Z), 0 exactly where X and Y are independent given Z */
+CJ_API cj_tensor *cj_table_conditional(cj_tensor *joint, cj_axes axes); /* P(axes | the others): joint over its sums along the axes; 0 where such a sum is 0 */
+/* Bayes: prior [.., Y] and likelihood P(x | y) [.., Y, X] give P(y | x) [.., X, Y]; 0 where x has probability 0. */
+CJ_API cj_tensor *cj_bayes(cj_tensor *prior, cj_tensor *likelihood);
 /* Distances of distributions. */
 CJ_API cj_tensor *cj_wasserstein1(cj_tensor *x, cj_tensor *y);         /* mean |x_(i) - y_(i)| of sorted samples, last axes of one length */
+CJ_API cj_tensor *cj_wasserstein2(cj_tensor *x, cj_tensor *y);         /* mean (x_(i) - y_(i))²: W2² */
+/* |m1 - m2|² + tr(S1 + S2 - 2 (S1^(1/2)·S2·S1^(1/2))^(1/2)): W2² of Gaussians with means [.., d] and covariances [.., d, d]. */
+CJ_API cj_tensor *cj_gaussian_w2_full(cj_tensor *m1, cj_tensor *s1, cj_tensor *m2, cj_tensor *s2);
 CJ_API cj_tensor *cj_gaussian_w2(cj_tensor *m1, cj_tensor *s1, cj_tensor *m2, cj_tensor *s2); /* |m1 - m2|² + |s1 - s2|²: W2² of diagonal Gaussians, last axis */
 typedef struct cj_sinkhorn_opts {
     double eps;          /* strength of the entropy; 0.05 */
@@ -349,10 +356,103 @@ CJ_API cj_tensor *cj_sinkhorn(cj_tensor *cost, cj_tensor *a, cj_tensor *b, const
 /* mean k(x, x') + mean k(y, y') - 2 mean k(x, y), k = e^(-|x-y|²/(2 width²)): x [n, d], y [m, d]; all pairs, also of a point with itself. */
 CJ_API cj_tensor *cj_mmd_rbf(cj_tensor *x, cj_tensor *y, double width);
 typedef struct cj_cov_opts {
-    bool biased;  /* divide by n instead of n - 1 */
+    bool biased;         /* divide by n instead of n - 1 */
+    cj_tensor *weights;  /* [n]: probabilities of the rows, which add up to 1; the covariance of that law */
 } cj_cov_opts;
 CJ_API cj_tensor *cj_cov(cj_tensor *x, const cj_cov_opts *opts);       /* rows are samples: [n, d] -> [d, d] */
 CJ_API cj_tensor *cj_corr(cj_tensor *x);                               /* cov_ij / sqrt(cov_ii cov_jj) */
+
+/* ---- numbers: integrals, roots, minima ---------------------------------------------------------------------------------------------------------- */
+
+typedef double (*cj_real_fn)(void *user, double x);
+
+typedef struct cj_integrate_opts {
+    double rtol, atol;    /* 1e-10, 1e-12: the error estimate is to be below atol or rtol·|integral| */
+    int64_t intervals;    /* at most; 200, up to 500 */
+} cj_integrate_opts;
+typedef struct cj_integral {
+    double value, error;  /* estimate of its error */
+    int64_t evaluations;
+    bool converged;
+} cj_integral;
+/* The integral of f from a to b, either of which may be infinite: adaptive Gauss-Kronrod with 7 and 15 points. A value that is not finite is CJ_EVALUE, with its place. */
+CJ_API cj_integral cj_integrate(cj_ctx *c, cj_real_fn f, void *user, double a, double b, const cj_integrate_opts *opts);
+typedef struct cj_nodes {
+    cj_tensor *x, *w;     /* f64 [n], x ascending */
+} cj_nodes;
+/* sum_i w_i f(x_i) is the integral of f over [-1, 1], or of f(x) e^(-x²) over all numbers, for polynomials up to degree 2n - 1. n up to 512. */
+CJ_API cj_nodes cj_gauss_legendre(cj_ctx *c, int64_t n);
+CJ_API cj_nodes cj_gauss_hermite(cj_ctx *c, int64_t n);
+
+typedef struct cj_root_opts {
+    double tolerance;     /* of x, relative to 1 + |x|: a few rounding errors for roots, 1.5e-8 for minima, which values cannot show more closely */
+    int64_t steps;        /* at most; enough by default */
+} cj_root_opts;
+typedef struct cj_root {
+    double x, value;      /* f(x) */
+    int64_t evaluations;
+    bool converged;
+} cj_root;
+/* x with f(x) = 0 between a and b, where f has different signs: by halves; or (Brent) by interpolation, never much slower than that. */
+CJ_API cj_root cj_root_bisect(cj_ctx *c, cj_real_fn f, void *user, double a, double b, const cj_root_opts *opts);
+CJ_API cj_root cj_root_brent(cj_ctx *c, cj_real_fn f, void *user, double a, double b, const cj_root_opts *opts);
+/* From x by x - f/f', steps halved until |f| falls. A derivative of 0 is CJ_EVALUE, with its place. */
+CJ_API cj_root cj_root_newton(cj_ctx *c, cj_real_fn f, cj_real_fn derivative, void *user, double x, const cj_root_opts *opts);
+/* A minimum between a and b (the only one if there is one only): by golden sections, or with parabolas (Brent). */
+CJ_API cj_root cj_minimum_golden(cj_ctx *c, cj_real_fn f, void *user, double a, double b, const cj_root_opts *opts);
+CJ_API cj_root cj_minimum_brent(cj_ctx *c, cj_real_fn f, void *user, double a, double b, const cj_root_opts *opts);
+
+/* ---- differential equations, interpolation -------------------------------------------------------------------------------------------------- */
+
+typedef cj_tensor *(*cj_ode_fn)(cj_ctx *c, void *user, double t, cj_tensor *y);   /* dy/dt, of y's shape */
+typedef enum cj_ode_method { CJ_ODE_DOPRI5, CJ_ODE_EULER, CJ_ODE_MIDPOINT, CJ_ODE_RK4 } cj_ode_method;
+typedef struct cj_ode_opts {
+    cj_ode_method method; /* Dormand-Prince 5(4) by default: its steps are chosen by rtol and atol; the others take `steps` equal steps between two times */
+    int64_t steps;        /* 1 */
+    double rtol, atol;    /* 1e-7, 1e-9: error of one step, root mean square of error / (atol + rtol·|y|) below 1 */
+    int64_t most;         /* adaptive steps in all, rejected ones too; more are CJ_EVALUE. 100000 */
+    int64_t *taken;       /* receives their number; may be NULL */
+} cj_ode_opts;
+/* y at the times t[n] (in order, up or down; t[0] is that of y0): [n, y0.shape]. Gradients flow to y0 and to what f uses. Adaptive steps read values: not capturable. */
+CJ_API cj_tensor *cj_ode_solve(cj_ctx *c, cj_ode_fn f, void *user, cj_tensor *y0, const double *t, int n, const cj_ode_opts *opts);
+
+typedef enum cj_interp_kind { CJ_INTERP_PIECEWISE_LINEAR, CJ_SPLINE_NATURAL, CJ_SPLINE_CLAMPED, CJ_INTERP_MONOTONE } cj_interp_kind;
+typedef struct cj_interp_opts {
+    cj_interp_kind kind;  /* linear; natural: second derivative 0 at the ends; clamped: first derivatives slope[0], slope[1]; monotone: never beyond its neighbours (PCHIP) */
+    double slope[2];
+    bool extrapolate;     /* the outer pieces go on; else the end values do */
+} cj_interp_opts;
+/* Values y [.., n] at ascending knots x [n], interpolated at places of any shape: [.., at.shape]. Differentiable in y and at. Splines: n up to 4096. */
+CJ_API cj_tensor *cj_interp(cj_tensor *x, cj_tensor *y, cj_tensor *at, const cj_interp_opts *opts);
+
+/* ---- calculus ------------------------------------------------------------------------------------------------------------------------------------ */
+
+/* The order-th derivative of a function that works element by element, by forward mode inside of forward mode; order 0 to 8. */
+CJ_API cj_tensor *cj_derivative(cj_ctx *c, cj_fn fn, void *user, cj_tensor *x, int order);
+/* sum over k <= n of f^(k)(x0) (x - x0)^k / k!; x0 and x broadcast. n up to 8. */
+CJ_API cj_tensor *cj_taylor(cj_ctx *c, cj_fn fn, void *user, cj_tensor *x0, int n, cj_tensor *x);
+/* f(x) minus that, as the integral of f^(n+1)(t) (x - t)^n / n! from x0 to x. n up to 7. */
+CJ_API cj_integral cj_taylor_remainder(cj_ctx *c, cj_fn fn, void *user, double x0, int n, double x, const cj_integrate_opts *opts);
+
+typedef struct cj_convexity_opts {
+    int64_t segments;     /* 200 */
+    double tolerance;     /* relative to the values compared; 1e-9 */
+    bool values_only;     /* no gradients and Hessians: for functions that are not differentiable */
+} cj_convexity_opts;
+typedef struct cj_convexity {
+    bool convex, strict;  /* no segment broke it; and every chord lies above, not on, the function */
+    const char *broken;   /* "chord", "tangent", "monotone gradient" or "Hessian"; NULL: none */
+    cj_tensor *a, *b;     /* the segment that breaks it, or NULL */
+    double lambda, gap;   /* where on it (chord), and by how much */
+} cj_convexity;
+/* Tests a function of one tensor with one value on random segments of the box from low to high (two tensors of x's shape): f(la + (1-l)b) <= l f(a) + (1-l) f(b) at nine l;
+ * f(b) >= f(a) + <grad f(a), b - a>; <grad f(a) - grad f(b), a - b> >= 0; and, of at most 64 numbers, no negative eigenvalue of the Hessian. Passing proves nothing; failing does. */
+CJ_API cj_convexity cj_check_convex(cj_ctx *c, cj_fn fn, void *user, cj_tensor *low, cj_tensor *high, const cj_convexity_opts *opts);
+typedef struct cj_interval {
+    double low, high;
+} cj_interval;
+/* The subdifferential of a convex function of one number at x: from its left to its right derivative, by difference quotients of second order. */
+CJ_API cj_interval cj_subdifferential(cj_ctx *c, cj_real_fn f, void *user, double x);
 
 #ifdef __cplusplus
 }

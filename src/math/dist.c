@@ -258,7 +258,7 @@ static cj_shape outcome_shape(const cj_dist *d, cj_shape shape, cj_shape *of_bat
     for (int i = 0; i < 6 && fits; i++) {
         if (!all[i]) continue;
         cj_shape s = cj__shape(all[i]);
-        if (i == 1 && cj__dist_is_gaussian(d)) s.ndim--;                                                    /* matrices [.., d, _] */
+        if (i == 1 && cj__dist_is_gaussian(d)) s.ndim--;                                      /* matrices [.., d, _] */
         if (i == 5 && cj__dists[d->kind].vector && s.ndim < CJ_MAX_DIMS) s.dim[s.ndim++] = 1; /* weights [.., K] of components [.., K, d] */
         fits = cj__broadcast(batch.ndim, batch.dim, s.ndim, s.dim, &batch.ndim, batch.dim);
     }

@@ -49,7 +49,10 @@ cj_tensor *cj__dist_finite(cj_ctx *c, const char *dist, int i, const char *name,
 cj_tensor *cj__dist_positive(cj_ctx *c, const char *dist, int i, const char *name, cj_tensor *t);
 
 /* Multivariate and low-rank normal (dist_gaussian.c). */
-static inline bool cj__dist_is_gaussian(const cj_dist *d) { return d->kind == CJ_DIST_MULTIVARIATE_NORMAL || d->kind == CJ_DIST_LOW_RANK_NORMAL; }
+static inline bool cj__dist_is_gaussian(const cj_dist *d)
+{
+    return d->kind == CJ_DIST_MULTIVARIATE_NORMAL || d->kind == CJ_DIST_LOW_RANK_NORMAL;
+}
 cj_tensor *cj__gaussian_sample(const cj_dist *d, cj_shape shape, cj_shape batch, cj_stream stream);
 cj_tensor *cj__gaussian_log_prob(const cj_dist *d, cj_tensor *x);
 cj_tensor *cj__gaussian_variance(const cj_dist *d);

@@ -10,10 +10,10 @@
 #include "math/dist.h"
 
 typedef struct gaussian {
-    cj_tensor *loc;             /* [.., d] */
-    cj_tensor *l;               /* [.., d, d], or NULL: low-rank */
+    cj_tensor *loc;              /* [.., d] */
+    cj_tensor *l;                /* [.., d, d], or NULL: low-rank */
     cj_tensor *w, *diagonal, *k; /* [.., d, r], [.., d], [.., r, r] */
-    bool one;                   /* no batch of matrices */
+    bool one;                    /* no batch of matrices */
 } gaussian;
 
 static cj_tensor *squares(cj_tensor *x, int axis) { return cj_sum(cj_square(x), &(cj_reduce_opts){ .axes = CJ_AXIS(axis) }); }
@@ -40,7 +40,8 @@ static gaussian opened(const cj_dist *d)
 static cj_tensor *mahalanobis(const gaussian *g, cj_tensor *x)
 {
     if (g->l) return squares(cj_solve_triangular(g->l, x, NULL), -2);
-    cj_tensor *scaled = cj_div(x, cj_unsqueeze(g->diagonal, -1)), *whole = cj_sum(cj_mul(x, scaled), &(cj_reduce_opts){ .axes = CJ_AXIS(-2) });
+    cj_tensor *scaled = cj_div(x, cj_unsqueeze(g->diagonal, -1)),
+              *whole = cj_sum(cj_mul(x, scaled), &(cj_reduce_opts){ .axes = CJ_AXIS(-2) });
     return cj_sub(whole, squares(cj_solve_triangular(g->k, cj_matmul(cj_t(g->w), scaled), NULL), -2));
 }
 /* The same for vectors along the last axis, [.., d] -> [..]: as columns of one system where there is one matrix for all. */

@@ -49,7 +49,8 @@ cj_tensor *(cj_dist_variance)(cj_dist d)
 {
     if (!cj__dist_ctx(&d, "variance")) return CJ_POISON_OF(d.p[0]);
     if (d.weights) { /* E[V + m²] - (E m)² */
-        cj_tensor *m = (cj_dist_mean)(cj__dist_component(&d)), *v = (cj_dist_variance)(cj__dist_component(&d)), *all = cj__dist_apart(&d, weighted_outcomes(&d, m));
+        cj_tensor *m = (cj_dist_mean)(cj__dist_component(&d)), *v = (cj_dist_variance)(cj__dist_component(&d)),
+                  *all = cj__dist_apart(&d, weighted_outcomes(&d, m));
         return weighted_outcomes(&d, cj_add(v, cj_square(cj_sub(m, all))));
     }
     if (d.exp) {

@@ -26,7 +26,25 @@ typedef struct special_attrs {
     int64_t n; /* order of a derivative; upper half of an incomplete integral */
 } special_attrs;
 
-enum { LGAMMA, GAMMA, DIGAMMA, POLYGAMMA, LBETA, GAMMAINC, BETAINC, ERFC, ERFINV, J0, J1, I0E, I1E, GAMMAINCINV, BETAINCINV, STDTRIT, GAMMAINC_DA };
+enum {
+    LGAMMA,
+    GAMMA,
+    DIGAMMA,
+    POLYGAMMA,
+    LBETA,
+    GAMMAINC,
+    BETAINC,
+    ERFC,
+    ERFINV,
+    J0,
+    J1,
+    I0E,
+    I1E,
+    GAMMAINCINV,
+    BETAINCINV,
+    STDTRIT,
+    GAMMAINC_DA
+};
 
 static double in_f64(int f, int64_t n, double x, double y, double z)
 {
@@ -215,14 +233,22 @@ static void d_i1e_of(cj_vjp_args *v)
                .vjp = rule,                                                                                                                \
                .jvp_rule = CJ_JVP_ELEMENTWISE }
 const cj_op cj__ops_special[] = {
-    ROW(LGAMMA, "lgamma", 1, d_lgamma_of),    ROW(GAMMA, "gamma", 1, d_gamma_of),
-    ROW(DIGAMMA, "digamma", 1, d_digamma_of), ROW(POLYGAMMA, "polygamma", 1, d_polygamma_of),
-    ROW(LBETA, "lbeta", 2, d_lbeta_of),       ROW(GAMMAINC, "gammainc", 2, d_gammainc_of),
-    ROW(BETAINC, "betainc", 3, d_betainc_of), ROW(ERFC, "erfc", 1, d_erfc_of),
-    ROW(ERFINV, "erfinv", 1, d_erfinv_of),    ROW(J0, "bessel_j0", 1, d_j0_of),
-    ROW(J1, "bessel_j1", 1, d_j1_of),         ROW(I0E, "bessel_i0e", 1, d_i0e_of),
-    ROW(I1E, "bessel_i1e", 1, d_i1e_of),      ROW(GAMMAINCINV, "gammaincinv", 2, d_gammaincinv_of),
-    ROW(BETAINCINV, "betaincinv", 3, d_betaincinv_of), ROW(STDTRIT, "stdtrit", 2, d_stdtrit_of),
+    ROW(LGAMMA, "lgamma", 1, d_lgamma_of),
+    ROW(GAMMA, "gamma", 1, d_gamma_of),
+    ROW(DIGAMMA, "digamma", 1, d_digamma_of),
+    ROW(POLYGAMMA, "polygamma", 1, d_polygamma_of),
+    ROW(LBETA, "lbeta", 2, d_lbeta_of),
+    ROW(GAMMAINC, "gammainc", 2, d_gammainc_of),
+    ROW(BETAINC, "betainc", 3, d_betainc_of),
+    ROW(ERFC, "erfc", 1, d_erfc_of),
+    ROW(ERFINV, "erfinv", 1, d_erfinv_of),
+    ROW(J0, "bessel_j0", 1, d_j0_of),
+    ROW(J1, "bessel_j1", 1, d_j1_of),
+    ROW(I0E, "bessel_i0e", 1, d_i0e_of),
+    ROW(I1E, "bessel_i1e", 1, d_i1e_of),
+    ROW(GAMMAINCINV, "gammaincinv", 2, d_gammaincinv_of),
+    ROW(BETAINCINV, "betaincinv", 3, d_betaincinv_of),
+    ROW(STDTRIT, "stdtrit", 2, d_stdtrit_of),
 };
 CJ_OP_TABLE(special);
 /* No row of the registry: it has no derivative of its own, and says so when one is asked for. */
