@@ -17,6 +17,8 @@ typedef struct problem {
     int64_t steps, most, taken;
     cj_ode_method method;
     bool adaptive;
+    bool scoped; /* every step in a scope of its own: y is kept from one to the next */
+    cj_tensor *held;
 } problem;
 
 static cj_tensor *slope(const problem *p, double t, cj_tensor *y)
@@ -82,17 +84,25 @@ static cj_tensor *adaptive_step(const problem *p, double t, double h, cj_tensor 
     return end;
 }
 
+static cj_scope step_open(const problem *p) { return p->scoped ? cj_scope_open(p->c) : (cj_scope){ 0 }; }
+static cj_tensor *step_close(problem *p, cj_scope s, cj_tensor *y)
+{
+    if (!p->scoped) return y;
+    cj_tensor *fresh = cj_keep(y);
+    cj_scope_close(s);
+    cj_release(p->held);
+    return p->held = fresh;
+}
+
 /* y at t1 from y at t0; *h is the length to begin with, and afterwards the one to go on with. */
-static cj_tensor *advance(problem *p, double t0, double t1, cj_tensor *y, double *h, bool scoped)
+static cj_tensor *advance(problem *p, double t0, double t1, cj_tensor *y, double *h)
 {
     cj_ctx *c = p->c;
     if (!p->adaptive) {
         for (int64_t i = 0; i < p->steps && !c->error; i++, p->taken++) {
-            cj_scope s = { 0 };
-            if (scoped) s = cj_scope_open(c);
+            const cj_scope s = step_open(p);
             const double length = (t1 - t0) / (double)p->steps;
-            y = fixed_step(p, t0 + length * (double)i, length, y);
-            if (scoped) y = cj_scope_return(s, y);
+            y = step_close(p, s, fixed_step(p, t0 + length * (double)i, length, y));
         }
         return y;
     }
@@ -109,15 +119,14 @@ static cj_tensor *advance(problem *p, double t0, double t1, cj_tensor *y, double
                 c, CJ_EVALUE,
                 "ode_solve: the step became as short as %g at %g: the solution has a pole there, or the tolerances are too small", length,
                 t);
-        cj_scope s = { 0 };
-        if (scoped) s = cj_scope_open(c);
+        const cj_scope s = step_open(p);
         cj_tensor *k[7] = { slope(p, t, y) }, *next = y;
         double error = NAN;
         if (!c->error) next = adaptive_step(p, t, length, y, k, &error);
         const bool good = error <= 1; /* false for NaN */
         const double factor = isnan(error) ? 0.2 : error > 0 ? fmin(5, fmax(0.2, 0.9 * pow(error, -0.2))) : 5;
-        if (good || c->error) y = scoped ? cj_scope_return(s, next) : next;
-        else if (scoped) cj_scope_close(s);
+        if (good) y = step_close(p, s, next);
+        else if (p->scoped) cj_scope_close(s);
         if (good) t = whole ? t1 : t + length;
         if (!(good && whole && factor > 1 && fabs(length) < fabs(*h))) *h = fabs(length) * factor; /* a step cut short says nothing */
     }
@@ -162,17 +171,18 @@ cj_tensor *(cj_ode_solve)(cj_ctx *c, cj_ode_fn f, void *user, cj_tensor *y0, con
                        "steps can be captured");
     cj_tensor *probe = slope(&p, t[0], y0);
     if (c->error) return c->poison;
-    const bool scoped = !c->trace && !c->fwd_limit && !cj__requires(probe) && !cj__requires(y0);
+    p.scoped = !c->trace && !c->fwd_limit && !cj__requires(probe) && !cj__requires(y0);
     double h = p.adaptive && n > 1 ? first_length(&p, t[0], t[1], y0) : 0;
     cj_tensor *path = cj_unsqueeze(y0, 0), *y = y0;
     enum { AT_ONCE = 64 };
     cj_tensor *some[AT_ONCE + 1] = { path };
     int held = 1;
     for (int i = 1; i < n && !c->error; i++) {
-        y = advance(&p, t[i - 1], t[i], y, &h, scoped);
-        some[held++] = cj_unsqueeze(y, 0);
+        y = advance(&p, t[i - 1], t[i], y, &h);
+        some[held++] = cj_unsqueeze(p.scoped ? cj_clone(y) : y, 0);
         if (held > AT_ONCE) some[0] = cj_cat(some, held, 0), held = 1;
     }
+    cj_release(p.held);
     if (o.taken) *o.taken = p.taken;
     return c->error ? c->poison : held == 1 ? some[0] : cj_cat(some, held, 0);
 }
