@@ -321,6 +321,13 @@ typedef struct cj_dist_opts {
  * affine map are cj_exp, cj_mul and cj_add. Gradients flow to the parameters of continuous kinds: by formula, for gamma, beta, Dirichlet and Student by implicit
  * differentiation (first order); none for von Mises, discrete kinds and mixtures. */
 CJ_API cj_tensor *cj_dist_sample(cj_dist d, cj_shape shape, const cj_dist_opts *opts);
+typedef struct cj_choice_opts {
+    bool replacement;  /* the same index may come again */
+    cj_stream stream;  /* CJ_STREAM_USER by default */
+} cj_choice_opts;
+/* k indices of the last axis of weights [.., K] (not negative, not necessarily normalised), each with a probability proportional to its weight among those that are left:
+ * i64 [.., k], in the order in which they were drawn. With k = K and equal weights it is a permutation. As torch.multinomial. */
+CJ_API cj_tensor *cj_choice(cj_tensor *weights, int64_t k, const cj_choice_opts *opts);
 CJ_API cj_tensor *cj_dist_log_prob(cj_dist d, cj_tensor *x);      /* -INFINITY outside of the support; x broadcasts against the batch */
 CJ_API cj_tensor *cj_dist_cdf(cj_dist d, cj_tensor *x);           /* not for von Mises and vectors */
 CJ_API cj_tensor *cj_dist_quantile(cj_dist d, cj_tensor *u);      /* continuous kinds over numbers but von Mises, and what affine and exp make of them */

@@ -451,6 +451,7 @@
 #define cj_dist_exp(...) (CJ__HERE, (cj_dist_exp)(__VA_ARGS__))
 #define cj_dist_mixture(...) (CJ__HERE, (cj_dist_mixture)(__VA_ARGS__))
 #define cj_dist_sample(...) CJ__CALL2(cj_dist_sample, cj_dist_opts, __VA_ARGS__, )
+#define cj_choice(...) CJ__CALL2(cj_choice, cj_choice_opts, __VA_ARGS__, )
 #define cj_dist_log_prob(...) (CJ__HERE, (cj_dist_log_prob)(__VA_ARGS__))
 #define cj_dist_cdf(...) (CJ__HERE, (cj_dist_cdf)(__VA_ARGS__))
 #define cj_dist_quantile(...) (CJ__HERE, (cj_dist_quantile)(__VA_ARGS__))

@@ -346,3 +346,38 @@ cj_tensor *(cj_dist_sample)(cj_dist d, cj_shape shape, const cj_dist_opts *opts)
     if (discrete) c->grad_enabled = was;
     return x;
 }
+
+/* A race: index i arrives after an exponential time of rate w_i, so the first to arrive is i with probability w_i / sum w, and so on among those that are left. Ordered by
+ * w_i / (standard exponential) it is the same at every level. */
+cj_tensor *(cj_choice)(cj_tensor *weights, int64_t k, const cj_choice_opts *opts)
+{
+    const cj_choice_opts o = opts ? *opts : (cj_choice_opts){ 0 };
+    if (!weights) return NULL;
+    cj_ctx *c = weights->ctx;
+    if (!cj_ok(c)) return c->poison;
+    cj_tensor *w = checked(c, "choice", 0, (parameter){ "weights", NOT_NEGATIVE }, weights);
+    if (!w) return c->poison;
+    const int64_t n = w->ndim ? w->shape[w->ndim - 1] : 0;
+    if (n < 1 || k < 0)
+        return cj_fail(c, CJ_ESHAPE, "choice: weights [.., K] and a number from 0 on are expected, found %s and %lld", cj__tensor_text(w),
+                       (long long)k);
+    cj_tensor *some = cj_cast(cj_sum(cj_gt_scalar(w, 0), &(cj_reduce_opts){ .axes = CJ_AXIS(-1) }), CJ_F64);
+    some = cj_contiguous(some);
+    for (int64_t e = 0; cj_ok(c) && !cj_on_device(w) && e < some->numel; e++)
+        if (cj__load(some, e) < (double)(o.replacement ? k > 0 : k))
+            return cj_fail(c, CJ_EVALUE, "choice: row %lld has %g positive weights for %lld draws %s replacement", (long long)e,
+                           cj__load(some, e), (long long)k, o.replacement ? "with" : "without");
+    const bool was = c->grad_enabled;
+    c->grad_enabled = false;
+    cj_shape shape = cj__shape(w);
+    if (o.replacement) { /* one race for every draw: [.., k, K] */
+        w = cj_unsqueeze(w, -2);
+        shape.dim[shape.ndim - 1] = k;
+        if (shape.ndim < CJ_MAX_DIMS) shape.dim[shape.ndim++] = n;
+    }
+    const cj_random_opts r = { CJ_F64, o.stream }; /* an f32 exponential is 0 once in 2^25 draws */
+    cj_tensor *speed = cj_div(cj_cast(w, r.dtype), cj_exponential(c, 1, shape, &r));
+    cj_tensor *first = cj_topk(speed, o.replacement ? 1 : k, -1, NULL).indices;
+    c->grad_enabled = was;
+    return o.replacement ? cj_squeeze(first, -1) : first;
+}
