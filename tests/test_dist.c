@@ -231,7 +231,7 @@ static void densities_integrate(void **state)
     cj_ctx_free(c);
 }
 
-/* F(Q(u)) = u, and the density is the slope of F. */
+/* F(Q(u)) = u. */
 static void quantiles_invert(void **state)
 {
     (void)state;
@@ -240,13 +240,11 @@ static void quantiles_invert(void **state)
     EACH(l, continuous)
     {
         const cj_dist d = l->make(c);
-        cj_tensor *q = cj_dist_quantile(d, u);
-        if (!cj_ok(c)) {
-            assert_error(c, CJ_EVALUE, "quantile: there is no closed form for");
-            cj_clear(c);
+        if (l->no_cdf || d.weights) {
+            assert_refused(CJ_EVALUE, "quantile: there is no closed form for", cj_dist_quantile(d, u));
             continue;
         }
-        assert_near(distance(cj_dist_cdf(d, q), u), 0, 1e-12);
+        assert_near(distance(cj_dist_cdf(d, cj_dist_quantile(d, u)), u), 0, 1e-12);
     }
     cj_ctx_free(c);
 }
@@ -362,11 +360,13 @@ static void bad_parameters_are_named(void **state)
     assert_refused(CJ_EVALUE, "affine: the distribution is affine already", cj_dist_affine(affine(c), N(1), N(2)));
     assert_refused(CJ_EVALUE, "exp: a continuous kind over numbers before exp and mixture is expected, found poisson",
                    cj_dist_exp(poisson_few(c)));
-    assert_refused(CJ_EVALUE, "mixture: components over numbers are expected, found dirichlet", cj_dist_mixture(ok, cj_dist_dirichlet(ok)));
+    assert_refused(CJ_EVALUE, "mixture: components with float outcomes are expected, found categorical",
+                   cj_dist_mixture(ok, cj_dist_categorical(ok)));
     assert_refused(CJ_EVALUE, "mgf: there is no closed form for student_t", cj_dist_mgf(student(c), N(0.1)));
     assert_refused(CJ_EVALUE, "mgf: there is no closed form for exp of normal", cj_dist_mgf(log_normal(c), N(0.1)));
-    assert_refused(CJ_EVALUE, "kl: two distributions of one kind are expected, found normal and laplace",
-                   cj_dist_kl(normal(c), laplace(c)));
+    assert_refused(CJ_EVALUE, "kl: there is no closed form for laplace and logistic", cj_dist_kl(laplace(c), logistic(c)));
+    assert_refused(CJ_EVALUE, "kl: two distributions alike in exp and trials are expected, found two of normal that are not",
+                   cj_dist_kl(normal(c), log_normal(c)));
     assert_refused(CJ_EVALUE, "entropy: there is no closed form for mixtures of normal", cj_dist_entropy(mixture(c)));
     assert_refused(CJ_ESHAPE, "", cj_dist_sample(normal(c), CJ_SHAPE(-2)));
     assert_refused(CJ_ESHAPE, "", cj_dist_sample(gumbel(c), CJ_SHAPE(-2)));

@@ -25,6 +25,9 @@ CJ_API cj_tensor *cj_lbeta(cj_tensor *a, cj_tensor *b);                         
 CJ_API cj_tensor *cj_gammainc(cj_tensor *a, cj_tensor *x);                       /* P(a, x): integral of t^(a-1) e^-t from 0 to x, over Gamma(a) */
 CJ_API cj_tensor *cj_gammaincc(cj_tensor *a, cj_tensor *x);                      /* 1 - P(a, x), without cancellation. First derivatives in a, any in x */
 CJ_API cj_tensor *cj_betainc(cj_tensor *a, cj_tensor *b, cj_tensor *x);          /* integral of t^(a-1) (1-t)^(b-1) from 0 to x, over B(a, b); derivatives in x only */
+CJ_API cj_tensor *cj_gammaincinv(cj_tensor *a, cj_tensor *p);                    /* x with P(a, x) = p; first derivatives in a, any in p */
+CJ_API cj_tensor *cj_betaincinv(cj_tensor *a, cj_tensor *b, cj_tensor *p);       /* x with cj_betainc(a, b, x) = p; derivatives in p only */
+CJ_API cj_tensor *cj_stdtrit(cj_tensor *df, cj_tensor *p);                       /* the quantile of Student's distribution; derivatives in p only */
 CJ_API cj_tensor *cj_erfc(cj_tensor *x);                                         /* 1 - erf(x), without cancellation */
 CJ_API cj_tensor *cj_erfinv(cj_tensor *x);                                       /* erf(cj_erfinv(x)) = x */
 CJ_API cj_tensor *cj_ndtr(cj_tensor *x);                                         /* the normal distribution function Phi */
@@ -264,6 +267,8 @@ typedef enum cj_dist_kind {
     CJ_DIST_CATEGORICAL,
     CJ_DIST_MULTINOMIAL,
     CJ_DIST_DIAGONAL_NORMAL,
+    CJ_DIST_MULTIVARIATE_NORMAL,
+    CJ_DIST_LOW_RANK_NORMAL,
     CJ_DISTS
 } cj_dist_kind;
 /* A distribution by value: a kind and parameter tensors, which broadcast; their joint shape is that of a batch of distributions. Make it with a cj_dist_… below; it lives as
@@ -293,10 +298,20 @@ CJ_API cj_dist cj_dist_dirichlet(cj_tensor *concentration);                     
 CJ_API cj_dist cj_dist_categorical(cj_tensor *logits);                             /* [.., K] -> i64 [..]; -INFINITY: never */
 CJ_API cj_dist cj_dist_multinomial(int64_t trials, cj_tensor *logits);             /* counts [.., K] */
 CJ_API cj_dist cj_dist_diagonal_normal(cj_tensor *loc, cj_tensor *scale);          /* [.., d]: independent coordinates, one outcome per row */
+typedef enum cj_matrix_form { CJ_COVARIANCE, CJ_PRECISION, CJ_SCALE_TRIL } cj_matrix_form;
+/* loc [.., d] and a matrix [.., d, d]: covariance S, its inverse, or L with S = L·Lᵀ (lower triangle, positive diagonal). S is factored here: the error of an indefinite one is
+ * cj_cholesky's. Parameter 1 of the distribution is L. */
+CJ_API cj_dist cj_dist_multivariate_normal(cj_tensor *loc, cj_tensor *matrix, cj_matrix_form form);
+/* Covariance factor·factorᵀ + diag(diagonal): loc [.., d], factor [.., d, r], diagonal [.., d] > 0. Costs d·r² instead of d³. */
+CJ_API cj_dist cj_dist_low_rank_normal(cj_tensor *loc, cj_tensor *factor, cj_tensor *diagonal);
+/* Of the coordinates begin … end - 1 of a multivariate or low-rank normal. */
+CJ_API cj_dist cj_gaussian_marginal(cj_dist d, int64_t begin, int64_t end);
+/* Of its first k coordinates, given that the others are y [.., d - k]: N(m1 + S12·S22⁻¹·(y - m2), S11 - S12·S22⁻¹·S21). */
+CJ_API cj_dist cj_gaussian_conditional(cj_dist d, int64_t k, cj_tensor *y);
 CJ_API cj_dist cj_dist_log_normal(cj_tensor *loc, cj_tensor *scale);               /* e^X, X normal */
 CJ_API cj_dist cj_dist_affine(cj_dist d, cj_tensor *shift, cj_tensor *factor);     /* shift + factor·X of a continuous number; before cj_dist_exp, once */
 CJ_API cj_dist cj_dist_exp(cj_dist d);                                             /* e^X of a continuous number */
-/* Of the components d [.., K], all of one kind over numbers, one is chosen with probabilities softmax(logits [.., K]). */
+/* Of the components d [.., K], all of one kind (not categorical or multinomial), one is chosen with probabilities softmax(logits [.., K]). */
 CJ_API cj_dist cj_dist_mixture(cj_tensor *logits, cj_dist d);
 
 typedef struct cj_dist_opts {
@@ -306,14 +321,22 @@ typedef struct cj_dist_opts {
  * affine map are cj_exp, cj_mul and cj_add. Gradients flow to the parameters of continuous kinds: by formula, for gamma, beta, Dirichlet and Student by implicit
  * differentiation (first order); none for von Mises, discrete kinds and mixtures. */
 CJ_API cj_tensor *cj_dist_sample(cj_dist d, cj_shape shape, const cj_dist_opts *opts);
+typedef struct cj_choice_opts {
+    bool replacement;  /* the same index may come again */
+    cj_stream stream;  /* CJ_STREAM_USER by default */
+} cj_choice_opts;
+/* k indices of the last axis of weights [.., K] (not negative, not necessarily normalised), each with a probability proportional to its weight among those that are left:
+ * i64 [.., k], in the order in which they were drawn. With k = K and equal weights it is a permutation. As torch.multinomial. */
+CJ_API cj_tensor *cj_choice(cj_tensor *weights, int64_t k, const cj_choice_opts *opts);
 CJ_API cj_tensor *cj_dist_log_prob(cj_dist d, cj_tensor *x);      /* -INFINITY outside of the support; x broadcasts against the batch */
 CJ_API cj_tensor *cj_dist_cdf(cj_dist d, cj_tensor *x);           /* not for von Mises and vectors */
-CJ_API cj_tensor *cj_dist_quantile(cj_dist d, cj_tensor *u);      /* normal, Laplace, Gumbel, logistic, uniform, exponential and what affine and exp make of them */
+CJ_API cj_tensor *cj_dist_quantile(cj_dist d, cj_tensor *u);      /* continuous kinds over numbers but von Mises, and what affine and exp make of them */
 CJ_API cj_tensor *cj_dist_mean(cj_dist d);
 CJ_API cj_tensor *cj_dist_variance(cj_dist d);                    /* categorical: none; von Mises: circular */
+CJ_API cj_tensor *cj_dist_covariance(cj_dist d);                  /* [.., d, d] of the diagonal, multivariate and low-rank normal */
 CJ_API cj_tensor *cj_dist_entropy(cj_dist d);                     /* nats; not for mixtures, binomial, Poisson, multinomial */
 CJ_API cj_tensor *cj_dist_mgf(cj_dist d, cj_tensor *t);           /* E e^(t X); INFINITY where the integral is; an error for kinds without a closed form */
-CJ_API cj_tensor *cj_dist_kl(cj_dist p, cj_dist q);               /* E_p log(p/q), two of one kind with a closed form */
+CJ_API cj_tensor *cj_dist_kl(cj_dist p, cj_dist q);               /* E_p log(p/q): of one kind, or of two continuous kinds over numbers where known; an error elsewhere */
 
 /* Tables of probabilities along the last axis (not normalised here); 0·log 0 = 0. In nats: divide by log 2 for bits. */
 CJ_API cj_tensor *cj_entropy(cj_tensor *p);                            /* -sum p log p: [.., K] -> [..] */
@@ -321,8 +344,15 @@ CJ_API cj_tensor *cj_relative_entropy(cj_tensor *p, cj_tensor *q);     /* sum p 
 CJ_API cj_tensor *cj_table_cross_entropy(cj_tensor *p, cj_tensor *q);  /* -sum p log q */
 CJ_API cj_tensor *cj_jensen_shannon(cj_tensor *p, cj_tensor *q);       /* the mean of the relative entropies to (p + q)/2 */
 CJ_API cj_tensor *cj_mutual_information(cj_tensor *joint);             /* [.., X, Y] -> [..]: of the joint table to the product of its marginals */
+CJ_API cj_tensor *cj_conditional_mutual_information(cj_tensor *joint); /* [.., X, Y, Z] -> [..]: I(X; Y | Z), 0 exactly where X and Y are independent given Z */
+CJ_API cj_tensor *cj_table_conditional(cj_tensor *joint, cj_axes axes); /* P(axes | the others): joint over its sums along the axes; 0 where such a sum is 0 */
+/* Bayes: prior [.., Y] and likelihood P(x | y) [.., Y, X] give P(y | x) [.., X, Y]; 0 where x has probability 0. */
+CJ_API cj_tensor *cj_bayes(cj_tensor *prior, cj_tensor *likelihood);
 /* Distances of distributions. */
 CJ_API cj_tensor *cj_wasserstein1(cj_tensor *x, cj_tensor *y);         /* mean |x_(i) - y_(i)| of sorted samples, last axes of one length */
+CJ_API cj_tensor *cj_wasserstein2(cj_tensor *x, cj_tensor *y);         /* mean (x_(i) - y_(i))²: W2² */
+/* |m1 - m2|² + tr(S1 + S2 - 2 (S1^(1/2)·S2·S1^(1/2))^(1/2)): W2² of Gaussians with means [.., d] and covariances [.., d, d]. */
+CJ_API cj_tensor *cj_gaussian_w2_full(cj_tensor *m1, cj_tensor *s1, cj_tensor *m2, cj_tensor *s2);
 CJ_API cj_tensor *cj_gaussian_w2(cj_tensor *m1, cj_tensor *s1, cj_tensor *m2, cj_tensor *s2); /* |m1 - m2|² + |s1 - s2|²: W2² of diagonal Gaussians, last axis */
 typedef struct cj_sinkhorn_opts {
     double eps;          /* strength of the entropy; 0.05 */
@@ -333,10 +363,103 @@ CJ_API cj_tensor *cj_sinkhorn(cj_tensor *cost, cj_tensor *a, cj_tensor *b, const
 /* mean k(x, x') + mean k(y, y') - 2 mean k(x, y), k = e^(-|x-y|²/(2 width²)): x [n, d], y [m, d]; all pairs, also of a point with itself. */
 CJ_API cj_tensor *cj_mmd_rbf(cj_tensor *x, cj_tensor *y, double width);
 typedef struct cj_cov_opts {
-    bool biased;  /* divide by n instead of n - 1 */
+    bool biased;         /* divide by n instead of n - 1 */
+    cj_tensor *weights;  /* [n]: probabilities of the rows, which add up to 1; the covariance of that law */
 } cj_cov_opts;
 CJ_API cj_tensor *cj_cov(cj_tensor *x, const cj_cov_opts *opts);       /* rows are samples: [n, d] -> [d, d] */
 CJ_API cj_tensor *cj_corr(cj_tensor *x);                               /* cov_ij / sqrt(cov_ii cov_jj) */
+
+/* ---- numbers: integrals, roots, minima ---------------------------------------------------------------------------------------------------------- */
+
+typedef double (*cj_real_fn)(void *user, double x);
+
+typedef struct cj_integrate_opts {
+    double rtol, atol;    /* 1e-10, 1e-12: the error estimate is to be below atol or rtol·|integral| */
+    int64_t intervals;    /* at most; 200, up to 500 */
+} cj_integrate_opts;
+typedef struct cj_integral {
+    double value, error;  /* estimate of its error */
+    int64_t evaluations;
+    bool converged;
+} cj_integral;
+/* The integral of f from a to b, either of which may be infinite: adaptive Gauss-Kronrod with 7 and 15 points. A value that is not finite is CJ_EVALUE, with its place. */
+CJ_API cj_integral cj_integrate(cj_ctx *c, cj_real_fn f, void *user, double a, double b, const cj_integrate_opts *opts);
+typedef struct cj_nodes {
+    cj_tensor *x, *w;     /* f64 [n], x ascending */
+} cj_nodes;
+/* sum_i w_i f(x_i) is the integral of f over [-1, 1], or of f(x) e^(-x²) over all numbers, for polynomials up to degree 2n - 1. n up to 512. */
+CJ_API cj_nodes cj_gauss_legendre(cj_ctx *c, int64_t n);
+CJ_API cj_nodes cj_gauss_hermite(cj_ctx *c, int64_t n);
+
+typedef struct cj_root_opts {
+    double tolerance;     /* of x, relative to 1 + |x|: a few rounding errors for roots, 1.5e-8 for minima, which values cannot show more closely */
+    int64_t steps;        /* at most; enough by default */
+} cj_root_opts;
+typedef struct cj_root {
+    double x, value;      /* f(x) */
+    int64_t evaluations;
+    bool converged;
+} cj_root;
+/* x with f(x) = 0 between a and b, where f has different signs: by halves; or (Brent) by interpolation, never much slower than that. */
+CJ_API cj_root cj_root_bisect(cj_ctx *c, cj_real_fn f, void *user, double a, double b, const cj_root_opts *opts);
+CJ_API cj_root cj_root_brent(cj_ctx *c, cj_real_fn f, void *user, double a, double b, const cj_root_opts *opts);
+/* From x by x - f/f', steps halved until |f| falls. A derivative of 0 is CJ_EVALUE, with its place. */
+CJ_API cj_root cj_root_newton(cj_ctx *c, cj_real_fn f, cj_real_fn derivative, void *user, double x, const cj_root_opts *opts);
+/* A minimum between a and b (the only one if there is one only): by golden sections, or with parabolas (Brent). */
+CJ_API cj_root cj_minimum_golden(cj_ctx *c, cj_real_fn f, void *user, double a, double b, const cj_root_opts *opts);
+CJ_API cj_root cj_minimum_brent(cj_ctx *c, cj_real_fn f, void *user, double a, double b, const cj_root_opts *opts);
+
+/* ---- differential equations, interpolation -------------------------------------------------------------------------------------------------- */
+
+typedef cj_tensor *(*cj_ode_fn)(cj_ctx *c, void *user, double t, cj_tensor *y);   /* dy/dt, of y's shape */
+typedef enum cj_ode_method { CJ_ODE_DOPRI5, CJ_ODE_EULER, CJ_ODE_MIDPOINT, CJ_ODE_RK4 } cj_ode_method;
+typedef struct cj_ode_opts {
+    cj_ode_method method; /* Dormand-Prince 5(4) by default: its steps are chosen by rtol and atol; the others take `steps` equal steps between two times */
+    int64_t steps;        /* 1 */
+    double rtol, atol;    /* 1e-7, 1e-9: error of one step, root mean square of error / (atol + rtol·|y|) below 1 */
+    int64_t most;         /* adaptive steps in all, rejected ones too; more are CJ_EVALUE. 100000 */
+    int64_t *taken;       /* receives their number; may be NULL */
+} cj_ode_opts;
+/* y at the times t[n] (in order, up or down; t[0] is that of y0): [n, y0.shape]. Gradients flow to y0 and to what f uses. Adaptive steps read values: not capturable. */
+CJ_API cj_tensor *cj_ode_solve(cj_ctx *c, cj_ode_fn f, void *user, cj_tensor *y0, const double *t, int n, const cj_ode_opts *opts);
+
+typedef enum cj_interp_kind { CJ_INTERP_PIECEWISE_LINEAR, CJ_SPLINE_NATURAL, CJ_SPLINE_CLAMPED, CJ_INTERP_MONOTONE } cj_interp_kind;
+typedef struct cj_interp_opts {
+    cj_interp_kind kind;  /* linear; natural: second derivative 0 at the ends; clamped: first derivatives slope[0], slope[1]; monotone: never beyond its neighbours (PCHIP) */
+    double slope[2];
+    bool extrapolate;     /* the outer pieces go on; else the end values do */
+} cj_interp_opts;
+/* Values y [.., n] at ascending knots x [n], interpolated at places of any shape: [.., at.shape]. Differentiable in y and at. Splines: n up to 4096. */
+CJ_API cj_tensor *cj_interp(cj_tensor *x, cj_tensor *y, cj_tensor *at, const cj_interp_opts *opts);
+
+/* ---- calculus ------------------------------------------------------------------------------------------------------------------------------------ */
+
+/* The order-th derivative of a function that works element by element, by forward mode inside of forward mode; order 0 to 8. */
+CJ_API cj_tensor *cj_derivative(cj_ctx *c, cj_fn fn, void *user, cj_tensor *x, int order);
+/* sum over k <= n of f^(k)(x0) (x - x0)^k / k!; x0 and x broadcast. n up to 8. */
+CJ_API cj_tensor *cj_taylor(cj_ctx *c, cj_fn fn, void *user, cj_tensor *x0, int n, cj_tensor *x);
+/* f(x) minus that, as the integral of f^(n+1)(t) (x - t)^n / n! from x0 to x. n up to 7. */
+CJ_API cj_integral cj_taylor_remainder(cj_ctx *c, cj_fn fn, void *user, double x0, int n, double x, const cj_integrate_opts *opts);
+
+typedef struct cj_convexity_opts {
+    int64_t segments;     /* 200 */
+    double tolerance;     /* relative to the values compared; 1e-9 */
+    bool values_only;     /* no gradients and Hessians: for functions that are not differentiable */
+} cj_convexity_opts;
+typedef struct cj_convexity {
+    bool convex, strict;  /* no segment broke it; and every chord lies above, not on, the function */
+    const char *broken;   /* "chord", "tangent", "monotone gradient" or "Hessian"; NULL: none */
+    cj_tensor *a, *b;     /* the segment that breaks it, or NULL */
+    double lambda, gap;   /* where on it (chord), and by how much */
+} cj_convexity;
+/* Tests a function of one tensor with one value on random segments of the box from low to high (two tensors of x's shape): f(la + (1-l)b) <= l f(a) + (1-l) f(b) at nine l;
+ * f(b) >= f(a) + <grad f(a), b - a>; <grad f(a) - grad f(b), a - b> >= 0; and, of at most 64 numbers, no negative eigenvalue of the Hessian. Passing proves nothing; failing does. */
+CJ_API cj_convexity cj_check_convex(cj_ctx *c, cj_fn fn, void *user, cj_tensor *low, cj_tensor *high, const cj_convexity_opts *opts);
+typedef struct cj_interval {
+    double low, high;
+} cj_interval;
+/* The subdifferential of a convex function of one number at x: from its left to its right derivative, by difference quotients of second order. */
+CJ_API cj_interval cj_subdifferential(cj_ctx *c, cj_real_fn f, void *user, double x);
 
 #ifdef __cplusplus
 }

@@ -22,6 +22,8 @@ const cj_dist_row cj__dists[CJ_DISTS] = {
     [CJ_DIST_CATEGORICAL] = { "categorical", 1, true },
     [CJ_DIST_MULTINOMIAL] = { "multinomial", 1, true },
     [CJ_DIST_DIAGONAL_NORMAL] = { "diagonal_normal", 2, true },
+    [CJ_DIST_MULTIVARIATE_NORMAL] = { "multivariate_normal", 2, true },
+    [CJ_DIST_LOW_RANK_NORMAL] = { "low_rank_normal", 3, true },
 };
 
 /* ---- making them ------------------------------------------------------------------------------------------------------------------------------- */
@@ -62,6 +64,15 @@ static cj_tensor *checked(cj_ctx *c, const char *dist, int i, parameter p, cj_te
         return NULL;
     }
     return t;
+}
+
+cj_tensor *cj__dist_finite(cj_ctx *c, const char *dist, int i, const char *name, cj_tensor *t)
+{
+    return checked(c, dist, i, (parameter){ name, FINITE }, t);
+}
+cj_tensor *cj__dist_positive(cj_ctx *c, const char *dist, int i, const char *name, cj_tensor *t)
+{
+    return checked(c, dist, i, (parameter){ name, POSITIVE }, t);
 }
 
 static cj_dist made(cj_dist_kind kind, cj_tensor *a, parameter pa, cj_tensor *b, parameter pb, cj_tensor *e, parameter pe)
@@ -200,8 +211,8 @@ cj_dist(cj_dist_mixture)(cj_tensor *logits, cj_dist d)
     cj_ctx *c = cj__dist_ctx(&d, "mixture");
     cj_dist of = c ? of_logits(CJ_DIST_CATEGORICAL, logits) : d;
     if (!c || !cj_ok(c)) return d;
-    if (cj__dists[d.kind].vector || d.weights) {
-        cj__error(c, CJ_EVALUE, "mixture: components over numbers are expected, found %s",
+    if (d.kind == CJ_DIST_CATEGORICAL || d.kind == CJ_DIST_MULTINOMIAL || d.weights) {
+        cj__error(c, CJ_EVALUE, "mixture: components with float outcomes are expected, found %s",
                   d.weights ? "a mixture" : cj__dists[d.kind].name);
         return d;
     }
@@ -237,15 +248,20 @@ cj_dist cj__dist_inner(const cj_dist *d)
 
 /* ---- samples -------------------------------------------------------------------------------------------------------------------------------------- */
 
-/* [shape, batch]; ndim -1 after an error. The batch counts weights and maps too. */
-static cj_shape outcome_shape(const cj_dist *d, cj_shape shape)
+/* [shape, batch], and the batch alone; ndim -1 after an error. The batch counts weights and maps too. */
+static cj_shape outcome_shape(const cj_dist *d, cj_shape shape, cj_shape *of_batch)
 {
     cj_ctx *c = d->p[0]->ctx;
     const cj_tensor *all[6] = { d->p[0], d->p[1], d->p[2], d->shift, d->factor, d->weights };
     cj_shape batch = { 0 };
     bool fits = shape.ndim >= 0 && shape.ndim <= CJ_MAX_DIMS;
-    for (int i = 0; i < 6 && fits; i++)
-        if (all[i]) fits = cj__broadcast(batch.ndim, batch.dim, all[i]->ndim, all[i]->shape, &batch.ndim, batch.dim);
+    for (int i = 0; i < 6 && fits; i++) {
+        if (!all[i]) continue;
+        cj_shape s = cj__shape(all[i]);
+        if (i == 1 && cj__dist_is_gaussian(d)) s.ndim--;                                      /* matrices [.., d, _] */
+        if (i == 5 && cj__dists[d->kind].vector && s.ndim < CJ_MAX_DIMS) s.dim[s.ndim++] = 1; /* weights [.., K] of components [.., K, d] */
+        fits = cj__broadcast(batch.ndim, batch.dim, s.ndim, s.dim, &batch.ndim, batch.dim);
+    }
     if (!fits || shape.ndim + batch.ndim > CJ_MAX_DIMS) {
         cj__error(c, CJ_ESHAPE, "sample of %s: %s and a batch of %s do not make a shape", cj__dists[d->kind].name,
                   cj__shape_text(shape.ndim < 0 || shape.ndim > CJ_MAX_DIMS ? 0 : shape.ndim, shape.dim),
@@ -253,13 +269,14 @@ static cj_shape outcome_shape(const cj_dist *d, cj_shape shape)
         return (cj_shape){ .ndim = -1 };
     }
     for (int i = 0; i < batch.ndim; i++) shape.dim[shape.ndim++] = batch.dim[i];
+    *of_batch = batch;
     return shape;
 }
 
 static cj_tensor *standard_gamma(cj_tensor *a, cj_shape shape, cj_stream s) { return cj__draw(CJ_DRAW_GAMMA, a, NULL, 0, shape, s); }
 static cj_tensor *placed(const cj_dist *d, cj_tensor *noise) { return cj_add(d->p[0], cj_mul(d->p[1], noise)); }
 
-static cj_tensor *sample(const cj_dist *d, cj_shape shape, cj_stream s)
+static cj_tensor *sample(const cj_dist *d, cj_shape shape, cj_shape batch, cj_stream s)
 {
     cj_ctx *c = d->p[0]->ctx;
     const cj_dtype t = (cj_dtype)d->p[0]->dtype;
@@ -292,6 +309,8 @@ static cj_tensor *sample(const cj_dist *d, cj_shape shape, cj_stream s)
     case CJ_DIST_BERNOULLI: return cj_cast(cj_lt(cj_rand(c, shape, &o), d->p[0]), t);
     case CJ_DIST_BINOMIAL: return cj__draw(CJ_DRAW_BINOMIAL, d->p[0], d->p[1], 0, shape, s);
     case CJ_DIST_POISSON: return cj__draw(CJ_DRAW_POISSON, d->p[0], NULL, 0, shape, s);
+    case CJ_DIST_MULTIVARIATE_NORMAL:
+    case CJ_DIST_LOW_RANK_NORMAL: return cj__gaussian_sample(d, shape, batch, s);
     case CJ_DIST_CATEGORICAL: return cj__draw(CJ_DRAW_CATEGORICAL, d->p[0], NULL, 0, shape, s);
     default: return cj__draw(CJ_DRAW_MULTINOMIAL, d->p[0], NULL, d->count, shape, s);
     }
@@ -304,18 +323,61 @@ cj_tensor *(cj_dist_sample)(cj_dist d, cj_shape shape, const cj_dist_opts *opts)
     cj_tensor *poison = c->poison;
     if (!cj__dist_ctx(&d, "sample")) return poison;
     const cj_stream s = opts ? opts->stream : CJ_STREAM_USER;
-    shape = outcome_shape(&d, shape);
+    cj_shape batch = { 0 };
+    shape = outcome_shape(&d, shape, &batch);
     if (shape.ndim < 0) return c->poison;
     const bool discrete = d.weights || d.kind == CJ_DIST_VON_MISES; /* no derivative of the draw */
     const bool was = c->grad_enabled;
     if (discrete) c->grad_enabled = false;
-    cj_tensor *x = sample(&d, shape, s);
+    cj_tensor *x = sample(&d, shape, batch, s);
     if (d.shift) x = cj_add(d.shift, cj_mul(d.factor, x));
     if (d.exp) x = cj_exp(x);
     if (d.weights) {
-        cj_tensor *k = cj__draw(CJ_DRAW_CATEGORICAL, d.weights, NULL, 0, shape, s);
-        x = cj_squeeze(cj_gather(x, -1, cj_unsqueeze(k, -1)), -1);
+        const bool vector = cj__dists[d.kind].vector;
+        const int64_t own = shape.ndim ? shape.dim[shape.ndim - 1] : 1;
+        shape.ndim -= vector;
+        cj_tensor *k = cj_unsqueeze(cj__draw(CJ_DRAW_CATEGORICAL, d.weights, NULL, 0, shape, s), -1);
+        if (vector) {
+            shape.dim[shape.ndim - 1] = 1, shape.dim[shape.ndim++] = own;
+            k = cj_expand(cj_unsqueeze(k, -1), shape);
+        }
+        x = cj_squeeze(cj_gather(x, vector ? -2 : -1, k), vector ? -2 : -1);
     }
     if (discrete) c->grad_enabled = was;
     return x;
+}
+
+/* A race: index i arrives after an exponential time of rate w_i, so the first to arrive is i with probability w_i / sum w, and so on among those that are left. Ordered by
+ * w_i / (standard exponential) it is the same at every level. */
+cj_tensor *(cj_choice)(cj_tensor *weights, int64_t k, const cj_choice_opts *opts)
+{
+    const cj_choice_opts o = opts ? *opts : (cj_choice_opts){ 0 };
+    if (!weights) return NULL;
+    cj_ctx *c = weights->ctx;
+    if (!cj_ok(c)) return c->poison;
+    cj_tensor *w = checked(c, "choice", 0, (parameter){ "weights", NOT_NEGATIVE }, weights);
+    if (!w) return c->poison;
+    const int64_t n = w->ndim ? w->shape[w->ndim - 1] : 0;
+    if (n < 1 || k < 0)
+        return cj_fail(c, CJ_ESHAPE, "choice: weights [.., K] and a number from 0 on are expected, found %s and %lld", cj__tensor_text(w),
+                       (long long)k);
+    cj_tensor *some = cj_cast(cj_sum(cj_gt_scalar(w, 0), &(cj_reduce_opts){ .axes = CJ_AXIS(-1) }), CJ_F64);
+    some = cj_contiguous(some);
+    for (int64_t e = 0; cj_ok(c) && !cj_on_device(w) && e < some->numel; e++)
+        if (cj__load(some, e) < (double)(o.replacement ? k > 0 : k))
+            return cj_fail(c, CJ_EVALUE, "choice: row %lld has %g positive weights for %lld draws %s replacement", (long long)e,
+                           cj__load(some, e), (long long)k, o.replacement ? "with" : "without");
+    const bool was = c->grad_enabled;
+    c->grad_enabled = false;
+    cj_shape shape = cj__shape(w);
+    if (o.replacement) { /* one race for every draw: [.., k, K] */
+        w = cj_unsqueeze(w, -2);
+        shape.dim[shape.ndim - 1] = k;
+        if (shape.ndim < CJ_MAX_DIMS) shape.dim[shape.ndim++] = n;
+    }
+    const cj_random_opts r = { CJ_F64, o.stream }; /* an f32 exponential is 0 once in 2^25 draws */
+    cj_tensor *speed = cj_div(cj_cast(w, r.dtype), cj_exponential(c, 1, shape, &r));
+    cj_tensor *first = cj_topk(speed, o.replacement ? 1 : k, -1, NULL).indices;
+    c->grad_enabled = was;
+    return o.replacement ? cj_squeeze(first, -1) : first;
 }

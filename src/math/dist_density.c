@@ -79,6 +79,8 @@ static cj_tensor *log_density(const cj_dist *d, cj_tensor *x)
         cj_tensor *norm = cj_sub(cj__last_sum(cj_lgamma(a)), cj_lgamma(cj__last_sum(a)));
         return cj_sub(cj__last_sum(cj_xlogy(cj_add_scalar(a, -1), x)), norm);
     }
+    case CJ_DIST_MULTIVARIATE_NORMAL:
+    case CJ_DIST_LOW_RANK_NORMAL: return cj__gaussian_log_prob(d, x);
     default: /* multinomial */ return cj_add(cj_sub(factorial(cj__last_sum(x)), cj__last_sum(factorial(x))), picked(x, a));
     }
 }
@@ -99,19 +101,13 @@ static cj_ctx *ready(const cj_dist *d, const char *what, cj_tensor **x)
     if (!cj_dtype_is_float((cj_dtype)(*x)->dtype) && d->kind != CJ_DIST_CATEGORICAL) *x = cj_cast(*x, (cj_dtype)d->p[0]->dtype);
     return c;
 }
-static cj_dist component(const cj_dist *d)
-{
-    cj_dist one = *d;
-    one.weights = NULL;
-    return one;
-}
 
 cj_tensor *(cj_dist_log_prob)(cj_dist d, cj_tensor *x)
 {
     if (!ready(&d, "log_prob", &x)) return CJ_POISON_OF(d.p[0]);
     if (d.kind == CJ_DIST_CATEGORICAL) return categorical_log_prob(d.p[0], x);
     if (d.weights)
-        return cj_logsumexp(cj_add(d.weights, (cj_dist_log_prob)(component(&d), cj_unsqueeze(x, -1))),
+        return cj_logsumexp(cj_add(d.weights, (cj_dist_log_prob)(cj__dist_component(&d), cj__dist_apart(&d, x))),
                             &(cj_reduce_opts){ .axes = CJ_AXIS(-1) });
     if (d.exp) { /* p(log y) / y */
         cj_tensor *inside = cj_gt_scalar(x, 0), *l = cj_log(safe(inside, x, 1));
@@ -131,7 +127,7 @@ static cj_tensor *halves(cj_tensor *z, cj_tensor *tail) /* tail = P(Z > |z|) of 
 cj_tensor *(cj_dist_cdf)(cj_dist d, cj_tensor *x)
 {
     if (!ready(&d, "cdf", &x)) return CJ_POISON_OF(d.p[0]);
-    if (d.weights) return cj__last_sum(cj_mul(cj_exp(d.weights), (cj_dist_cdf)(component(&d), cj_unsqueeze(x, -1))));
+    if (d.weights) return cj__last_sum(cj_mul(cj_exp(d.weights), (cj_dist_cdf)(cj__dist_component(&d), cj__dist_apart(&d, x))));
     if (d.exp) {
         cj_tensor *inside = cj_gt_scalar(x, 0);
         return cj__else(inside, (cj_dist_cdf)(cj__dist_inner(&d), cj_log(safe(inside, x, 1))), 0);
@@ -193,6 +189,9 @@ cj_tensor *(cj_dist_quantile)(cj_dist d, cj_tensor *u)
     case CJ_DIST_LOGISTIC: z = cj_logit(u, NULL); break;
     case CJ_DIST_UNIFORM: return cj_add(a, cj_mul(cj_sub(b, a), u));
     case CJ_DIST_EXPONENTIAL: return cj_neg(cj_div(cj_log1p(cj_neg(u)), a));
+    case CJ_DIST_GAMMA: return cj_div(cj_gammaincinv(a, u), b);
+    case CJ_DIST_BETA: return cj_betaincinv(a, b, u);
+    case CJ_DIST_STUDENT_T: z = cj_stdtrit(d.p[2], u); break;
     default: return cj__dist_none(&d, "quantile");
     }
     return cj_add(a, cj_mul(b, z));

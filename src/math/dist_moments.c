@@ -1,24 +1,24 @@
-/* Moments, entropies, moment generating functions and divergences in closed form. */
+/* Moments, entropies and moment generating functions in closed form. */
 #include <math.h>
 
 #include "math/dist.h"
 
 static cj_tensor *one_minus(cj_tensor *x) { return cj_add_scalar(cj_neg(x), 1); }
 static cj_tensor *ratio(cj_tensor *a, cj_tensor *b) { return cj_div(a, cj_add(a, b)); }
-static cj_dist component(const cj_dist *d)
-{
-    cj_dist one = *d;
-    one.weights = NULL;
-    return one;
-}
+/* sum over the components of weight · x; x has their axis, of vectors in front of the last. */
 static cj_tensor *weighted(const cj_dist *d, cj_tensor *x) { return cj__last_sum(cj_mul(cj_exp(d->weights), x)); }
+static cj_tensor *weighted_outcomes(const cj_dist *d, cj_tensor *x)
+{
+    if (!cj__dists[d->kind].vector) return weighted(d, x);
+    return cj_sum(cj_mul(cj_exp(cj_unsqueeze(d->weights, -1)), x), &(cj_reduce_opts){ .axes = CJ_AXIS(-2) });
+}
 /* x in the shape of the whole batch: a mean that is one of two parameters broadcasts to the other. */
 static cj_tensor *with(cj_tensor *x, cj_tensor *other) { return cj_add(x, cj_mul_scalar(other, 0)); }
 
 cj_tensor *(cj_dist_mean)(cj_dist d)
 {
     if (!cj__dist_ctx(&d, "mean")) return CJ_POISON_OF(d.p[0]);
-    if (d.weights) return weighted(&d, (cj_dist_mean)(component(&d)));
+    if (d.weights) return weighted_outcomes(&d, (cj_dist_mean)(cj__dist_component(&d)));
     if (d.exp) return (cj_dist_mgf)(cj__dist_inner(&d), cj__const_like(d.p[0], 1)); /* E e^X */
     if (d.shift) return cj_add(d.shift, cj_mul(d.factor, (cj_dist_mean)(cj__dist_inner(&d))));
     cj_tensor *a = d.p[0], *b = d.p[1];
@@ -39,6 +39,8 @@ cj_tensor *(cj_dist_mean)(cj_dist d)
     case CJ_DIST_BINOMIAL: return cj_mul(a, b);
     case CJ_DIST_DIRICHLET: return cj_div(a, cj_unsqueeze(cj__last_sum(a), -1));
     case CJ_DIST_MULTINOMIAL: return cj_mul_scalar(cj_exp(a), (double)d.count);
+    case CJ_DIST_MULTIVARIATE_NORMAL:
+    case CJ_DIST_LOW_RANK_NORMAL: return cj_add(a, cj_mul_scalar(cj__last_sum(b), 0));
     default: return cj__dist_none(&d, "mean");
     }
 }
@@ -47,8 +49,9 @@ cj_tensor *(cj_dist_variance)(cj_dist d)
 {
     if (!cj__dist_ctx(&d, "variance")) return CJ_POISON_OF(d.p[0]);
     if (d.weights) { /* E[V + m²] - (E m)² */
-        cj_tensor *m = (cj_dist_mean)(component(&d)), *v = (cj_dist_variance)(component(&d)), *all = cj_unsqueeze(weighted(&d, m), -1);
-        return weighted(&d, cj_add(v, cj_square(cj_sub(m, all))));
+        cj_tensor *m = (cj_dist_mean)(cj__dist_component(&d)), *v = (cj_dist_variance)(cj__dist_component(&d)),
+                  *all = cj__dist_apart(&d, weighted_outcomes(&d, m));
+        return weighted_outcomes(&d, cj_add(v, cj_square(cj_sub(m, all))));
     }
     if (d.exp) {
         const cj_dist in = cj__dist_inner(&d);
@@ -79,6 +82,8 @@ cj_tensor *(cj_dist_variance)(cj_dist d)
         return cj_div(cj_mul(m, one_minus(m)), cj_add_scalar(all, 1));
     }
     case CJ_DIST_MULTINOMIAL: return cj_mul_scalar(cj_mul(cj_exp(a), one_minus(cj_exp(a))), (double)d.count);
+    case CJ_DIST_MULTIVARIATE_NORMAL:
+    case CJ_DIST_LOW_RANK_NORMAL: return cj__gaussian_variance(&d);
     default: return cj__dist_none(&d, "variance");
     }
 }
@@ -89,6 +94,7 @@ cj_tensor *(cj_dist_entropy)(cj_dist d)
     if (d.weights) return cj__dist_none(&d, "entropy");
     if (d.exp) return cj_add((cj_dist_entropy)(cj__dist_inner(&d)), (cj_dist_mean)(cj__dist_inner(&d)));
     if (d.shift) return cj_add((cj_dist_entropy)(cj__dist_inner(&d)), cj_log(cj_abs(d.factor)));
+    if (cj__dist_is_gaussian(&d)) return cj__gaussian_entropy(&d);
     cj_tensor *a = d.p[0], *b = d.p[1], *log_scale = b ? cj_log(with(b, a)) : NULL;
     switch (d.kind) {
     case CJ_DIST_NORMAL: return cj_add_scalar(log_scale, 0.5 + 0.5 * CJ_LOG_2PI);
@@ -138,9 +144,10 @@ cj_tensor *(cj_dist_mgf)(cj_dist d, cj_tensor *t)
 {
     cj_ctx *c = cj__dist_ctx(&d, "mgf");
     if (!c || !cj__usable(c, "mgf", 1, t)) return CJ_POISON_OF(d.p[0]);
-    if (d.weights) return weighted(&d, (cj_dist_mgf)(component(&d), cj_unsqueeze(t, -1)));
+    if (d.weights) return weighted(&d, (cj_dist_mgf)(cj__dist_component(&d), cj__dist_apart(&d, t)));
     if (d.exp) return cj__dist_none(&d, "mgf");
     if (d.shift) return cj_mul(cj_exp(cj_mul(d.shift, t)), (cj_dist_mgf)(cj__dist_inner(&d), cj_mul(d.factor, t)));
+    if (cj__dist_is_gaussian(&d)) return cj__gaussian_mgf(&d, t);
     cj_tensor *a = d.p[0], *b = d.p[1], *s = b ? cj_mul(b, t) : NULL, *at = cj_mul(a, t), *in;
     switch (d.kind) {
     case CJ_DIST_NORMAL: return cj_exp(cj_add(at, cj_mul_scalar(cj_square(s), 0.5)));
@@ -165,72 +172,8 @@ cj_tensor *(cj_dist_mgf)(cj_dist d, cj_tensor *t)
     case CJ_DIST_BERNOULLI: return cj_add_scalar(cj_mul(a, cj_expm1(t)), 1);
     case CJ_DIST_BINOMIAL: return cj_exp(cj_mul(a, cj_log1p(cj_mul(b, cj_expm1(t)))));
     case CJ_DIST_POISSON: return cj_exp(cj_mul(a, cj_expm1(t)));
+    case CJ_DIST_MULTINOMIAL: /* (sum_k p_k e^t_k)^n */
+        return cj_exp(cj_mul_scalar(cj_logsumexp(cj_add(a, t), &(cj_reduce_opts){ .axes = CJ_AXIS(-1) }), (double)d.count));
     default: return cj__dist_none(&d, "mgf");
-    }
-}
-
-/* ---- divergences ----------------------------------------------------------------------------------------------------------------------------------- */
-
-static cj_tensor *dirichlet_kl(cj_tensor *a, cj_tensor *b)
-{
-    cj_tensor *sa = cj__last_sum(a), *sb = cj__last_sum(b);
-    cj_tensor *norm = cj_add(cj_sub(cj_lgamma(sa), cj_lgamma(sb)), cj__last_sum(cj_sub(cj_lgamma(b), cj_lgamma(a))));
-    return cj_add(norm, cj__last_sum(cj_mul(cj_sub(a, b), cj_sub(cj_digamma(a), cj_unsqueeze(cj_digamma(sa), -1)))));
-}
-/* p log(p/q), 0 where p is 0 */
-static cj_tensor *term(cj_tensor *p, cj_tensor *q) { return cj_sub(cj_xlogy(p, p), cj_xlogy(p, q)); }
-
-cj_tensor *(cj_dist_kl)(cj_dist p, cj_dist q)
-{
-    cj_ctx *c = cj__dist_ctx(&p, "kl");
-    if (!c || !cj__dist_ctx(&q, "kl")) return CJ_POISON_OF(p.p[0] ? p.p[0] : q.p[0]);
-    if (p.kind != q.kind || p.exp != q.exp || p.count != q.count) {
-        cj__error(c, CJ_EVALUE, "kl: two distributions of one kind are expected, found %s and %s%s", cj__dists[p.kind].name,
-                  cj__dists[q.kind].name, p.kind == q.kind ? " that differ in exp or trials" : "");
-        return c->poison;
-    }
-    if (p.weights || q.weights || p.shift || q.shift) return cj__dist_none(p.weights || p.shift ? &p : &q, "kl");
-    /* e^X is one-to-one: the divergence stays */
-    cj_tensor *a = p.p[0], *b = p.p[1], *u = q.p[0], *v = q.p[1];
-    switch (p.kind) {
-    case CJ_DIST_NORMAL:
-    case CJ_DIST_DIAGONAL_NORMAL: {
-        cj_tensor *r = cj_square(cj_div(b, v)), *z = cj_square(cj_div(cj_sub(a, u), v));
-        cj_tensor *k = cj_mul_scalar(cj_sub(cj_add_scalar(cj_add(r, z), -1), cj_log(r)), 0.5);
-        return p.kind == CJ_DIST_NORMAL ? k : cj__last_sum(k);
-    }
-    case CJ_DIST_LAPLACE: {
-        cj_tensor *far = cj_abs(cj_sub(a, u)), *r = cj_div(b, v);
-        return cj_add_scalar(cj_sub(cj_add(cj_div(far, v), cj_mul(r, cj_exp(cj_neg(cj_div(far, b))))), cj_log(r)), -1);
-    }
-    case CJ_DIST_GUMBEL: {
-        cj_tensor *r = cj_div(b, v), *z = cj_div(cj_sub(a, u), v);
-        cj_tensor *k = cj_add(cj_sub(z, cj_log(r)), cj_exp(cj_sub(cj_lgamma(cj_add_scalar(r, 1)), z)));
-        return cj_add_scalar(cj_add(k, cj_mul_scalar(r, CJ_EULER)), -CJ_EULER - 1);
-    }
-    case CJ_DIST_UNIFORM: {
-        cj_tensor *inside = cj_logical_and(cj_le(u, a), cj_ge(v, b));
-        return cj__else(inside, cj_log(cj_div(cj_sub(v, u), cj_sub(b, a))), INFINITY);
-    }
-    case CJ_DIST_EXPONENTIAL: {
-        cj_tensor *r = cj_div(u, a);
-        return cj_sub(cj_add_scalar(r, -1), cj_log(r));
-    }
-    case CJ_DIST_GAMMA: {
-        cj_tensor *k = cj_add(cj_mul(u, cj_log(cj_div(b, v))), cj_sub(cj_lgamma(u), cj_lgamma(a)));
-        return cj_add(cj_add(k, cj_mul(cj_sub(a, u), cj_digamma(a))), cj_mul(cj_sub(v, b), cj_div(a, b)));
-    }
-    case CJ_DIST_BETA: {
-        cj_tensor *all = cj_digamma(cj_add(a, b)), *k = cj_sub(cj_lbeta(u, v), cj_lbeta(a, b));
-        return cj_add(k, cj_add(cj_mul(cj_sub(a, u), cj_sub(cj_digamma(a), all)), cj_mul(cj_sub(b, v), cj_sub(cj_digamma(b), all))));
-    }
-    case CJ_DIST_DIRICHLET: return dirichlet_kl(a, u);
-    case CJ_DIST_BERNOULLI: return cj_add(term(a, u), term(one_minus(a), one_minus(u)));
-    case CJ_DIST_BINOMIAL: /* of as many trials; INFINITY where q has fewer */
-        return cj__else(cj_ge(u, a), cj__else(cj_eq(u, a), cj_mul(a, cj_add(term(b, v), term(one_minus(b), one_minus(v)))), NAN), INFINITY);
-    case CJ_DIST_POISSON: return cj_add(term(a, u), cj_sub(u, a));
-    case CJ_DIST_CATEGORICAL: return cj_relative_entropy(cj_exp(a), cj_exp(u));
-    case CJ_DIST_MULTINOMIAL: return cj_mul_scalar(cj_relative_entropy(cj_exp(a), cj_exp(u)), (double)p.count);
-    default: return cj__dist_none(&p, "kl");
     }
 }

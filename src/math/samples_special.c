@@ -23,6 +23,21 @@ CALL(beta_part)
     (void)s;
     return (cj_betainc)(cj_scalar(c, 1.5), cj_scalar(c, 2.25), in[0]);
 }
+CALL(gamma_quantile)
+{
+    (void)s;
+    return (cj_gammaincinv)(cj_scalar(c, 1.75), in[0]);
+}
+CALL(beta_quantile)
+{
+    (void)s;
+    return (cj_betaincinv)(cj_scalar(c, 1.5), cj_scalar(c, 2.25), in[0]);
+}
+CALL(student_quantile)
+{
+    (void)s;
+    return (cj_stdtrit)(cj_scalar(c, 3.5), in[0]);
+}
 
 void cj__samples_special(cj_sample_list *l, const char *name)
 {
@@ -73,5 +88,11 @@ void cj__samples_special(cj_sample_list *l, const char *name)
         input(add(l, "lower", lower, exact), CJ_SHAPE(3, 5), CJ_DOMAIN_POSITIVE);
         input(add(l, "upper", upper, exact), CJ_SHAPE(3, 5), CJ_DOMAIN_POSITIVE);
     }
+    static const struct {
+        const char *name;
+        cj_sample_fn *call;
+    } inverse[] = { { "gammaincinv", gamma_quantile }, { "betaincinv", beta_quantile }, { "stdtrit", student_quantile } };
+    for (size_t i = 0; i < sizeof inverse / sizeof *inverse; i++)
+        if (IS(inverse[i].name)) input(add(l, "in p", inverse[i].call, exact), CJ_SHAPE(3, 5), CJ_DOMAIN_UNIT);
     if (IS("betainc")) input(add(l, "in x", beta_part, exact), CJ_SHAPE(3, 5), CJ_DOMAIN_UNIT);
 }

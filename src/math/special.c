@@ -26,7 +26,25 @@ typedef struct special_attrs {
     int64_t n; /* order of a derivative; upper half of an incomplete integral */
 } special_attrs;
 
-enum { LGAMMA, GAMMA, DIGAMMA, POLYGAMMA, LBETA, GAMMAINC, BETAINC, ERFC, ERFINV, J0, J1, I0E, I1E, GAMMAINC_DA };
+enum {
+    LGAMMA,
+    GAMMA,
+    DIGAMMA,
+    POLYGAMMA,
+    LBETA,
+    GAMMAINC,
+    BETAINC,
+    ERFC,
+    ERFINV,
+    J0,
+    J1,
+    I0E,
+    I1E,
+    GAMMAINCINV,
+    BETAINCINV,
+    STDTRIT,
+    GAMMAINC_DA
+};
 
 static double in_f64(int f, int64_t n, double x, double y, double z)
 {
@@ -39,6 +57,9 @@ static double in_f64(int f, int64_t n, double x, double y, double z)
     case GAMMAINC: return d_gammainc(x, y, n);
     case GAMMAINC_DA: return d_gammainc_da(x, y);
     case BETAINC: return d_betainc(x, y, z);
+    case GAMMAINCINV: return d_gammaincinv(x, y);
+    case BETAINCINV: return d_betaincinv(x, y, z);
+    case STDTRIT: return d_stdtrit(x, y);
     case ERFC: return erfc(x);
     case ERFINV: return d_erfinv(x);
     case J0: return j0(x);
@@ -58,6 +79,9 @@ static double in_long(int f, int64_t n, double x, double y, double z)
     case GAMMAINC: return (double)l_gammainc(x, y, n);
     case GAMMAINC_DA: return (double)l_gammainc_da(x, y);
     case BETAINC: return (double)l_betainc(x, y, z);
+    case GAMMAINCINV: return (double)l_gammaincinv(x, y);
+    case BETAINCINV: return (double)l_betaincinv(x, y, z);
+    case STDTRIT: return (double)l_stdtrit(x, y);
     case ERFC: return (double)erfcl(x);
     case ERFINV: return (double)l_erfinv(x);
     case J0: return (double)j0l(x);
@@ -116,27 +140,57 @@ static void d_lbeta_of(cj_vjp_args *v)
     for (int i = 0; i < 2; i++)
         if (v->need[i]) v->gin[i] = cj_mul(v->g[0], cj_sub(unary(DIGAMMA, v->in[i]), both));
 }
-/* d/dx P(a, x) = x^(a-1) e^-x / Gamma(a). */
+/* The densities whose integrals these are: x^(a-1) e^-x / Gamma(a), x^(a-1) (1-x)^(b-1) / B(a, b), and Student's. */
+static cj_tensor *gamma_density(cj_tensor *a, cj_tensor *x)
+{
+    return cj_exp(cj_sub(cj_sub(cj_mul(cj_add_scalar(a, -1), cj_log(x)), x), unary(LGAMMA, a)));
+}
+static cj_tensor *beta_density(cj_tensor *a, cj_tensor *b, cj_tensor *x)
+{
+    cj_tensor *l = cj_add(cj_mul(cj_add_scalar(a, -1), cj_log(x)), cj_mul(cj_add_scalar(b, -1), cj_log1p(cj_neg(x))));
+    return cj_exp(cj_sub(l, apply(LBETA, 0, a, b, NULL)));
+}
+static cj_tensor *student_density(cj_tensor *v, cj_tensor *z)
+{
+    cj_tensor *half = cj_mul_scalar(v, 0.5), *up = cj_add_scalar(half, 0.5);
+    cj_tensor *constant = cj_sub(cj_sub(unary(LGAMMA, up), unary(LGAMMA, half)), cj_mul_scalar(cj_log(cj_mul_scalar(v, M_PI)), 0.5));
+    return cj_exp(cj_sub(constant, cj_mul(up, cj_log1p(cj_div(cj_square(z), v)))));
+}
 static void d_gammainc_of(cj_vjp_args *v)
 {
     const double sign = ((const special_attrs *)v->attrs)->n ? -1 : 1;
     cj_tensor *a = v->in[0], *x = v->in[1];
     if (v->need[0]) v->gin[0] = cj_mul(v->g[0], cj_mul_scalar(apply(GAMMAINC_DA, 0, a, x, NULL), sign));
-    if (v->need[1]) {
-        cj_tensor *l = cj_sub(cj_sub(cj_mul(cj_add_scalar(a, -1), cj_log(x)), x), unary(LGAMMA, a));
-        v->gin[1] = cj_mul(v->g[0], scaled_exp(l, sign));
-    }
+    if (v->need[1]) v->gin[1] = cj_mul(v->g[0], cj_mul_scalar(gamma_density(a, x), sign));
 }
-/* d/dx I = x^(a-1) (1-x)^(b-1) / B(a, b); there is none in a and b. */
+/* False after the error that there is no derivative in the first n inputs. */
+static bool only_last(cj_vjp_args *v, const char *op, const char *names, const char *last, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (v->need[i]) return cj__error(v->ctx, CJ_EVALUE, "%s: there is no derivative with respect to %s, only to %s", op, names, last);
+    return true;
+}
 static void d_betainc_of(cj_vjp_args *v)
 {
-    cj_tensor *a = v->in[0], *b = v->in[1], *x = v->in[2];
-    if (v->need[0] || v->need[1]) {
-        cj__error(v->ctx, CJ_EVALUE, "betainc: there is no derivative with respect to a and b, only to x");
-        return;
-    }
-    cj_tensor *l = cj_add(cj_mul(cj_add_scalar(a, -1), cj_log(x)), cj_mul(cj_add_scalar(b, -1), cj_log1p(cj_neg(x))));
-    v->gin[2] = cj_mul(v->g[0], cj_exp(cj_sub(l, apply(LBETA, 0, a, b, NULL))));
+    if (only_last(v, "betainc", "a and b", "x", 2)) v->gin[2] = cj_mul(v->g[0], beta_density(v->in[0], v->in[1], v->in[2]));
+}
+/* Inverses: 1 / density there, and where P(a, x(a)) stays, dx/da = -(dP/da) / density. */
+static void d_gammaincinv_of(cj_vjp_args *v)
+{
+    cj_tensor *a = v->in[0], *x = apply(GAMMAINCINV, 0, a, v->in[1], NULL), *per = cj_div(v->g[0], gamma_density(a, x));
+    if (v->need[0]) v->gin[0] = cj_neg(cj_mul(per, apply(GAMMAINC_DA, 0, a, x, NULL)));
+    if (v->need[1]) v->gin[1] = per;
+}
+static void d_betaincinv_of(cj_vjp_args *v)
+{
+    cj_tensor *a = v->in[0], *b = v->in[1];
+    if (only_last(v, "betaincinv", "a and b", "p", 2))
+        v->gin[2] = cj_div(v->g[0], beta_density(a, b, apply(BETAINCINV, 0, a, b, v->in[2])));
+}
+static void d_stdtrit_of(cj_vjp_args *v)
+{
+    if (only_last(v, "stdtrit", "df", "p", 1))
+        v->gin[1] = cj_div(v->g[0], student_density(v->in[0], apply(STDTRIT, 0, v->in[0], v->in[1], NULL)));
 }
 static void d_erfc_of(cj_vjp_args *v) { v->gin[0] = cj_mul(v->g[0], scaled_exp(cj_neg(cj_square(v->in[0])), -1.12837916709551257390)); }
 static void d_erfinv_of(cj_vjp_args *v)
@@ -179,13 +233,22 @@ static void d_i1e_of(cj_vjp_args *v)
                .vjp = rule,                                                                                                                \
                .jvp_rule = CJ_JVP_ELEMENTWISE }
 const cj_op cj__ops_special[] = {
-    ROW(LGAMMA, "lgamma", 1, d_lgamma_of),    ROW(GAMMA, "gamma", 1, d_gamma_of),
-    ROW(DIGAMMA, "digamma", 1, d_digamma_of), ROW(POLYGAMMA, "polygamma", 1, d_polygamma_of),
-    ROW(LBETA, "lbeta", 2, d_lbeta_of),       ROW(GAMMAINC, "gammainc", 2, d_gammainc_of),
-    ROW(BETAINC, "betainc", 3, d_betainc_of), ROW(ERFC, "erfc", 1, d_erfc_of),
-    ROW(ERFINV, "erfinv", 1, d_erfinv_of),    ROW(J0, "bessel_j0", 1, d_j0_of),
-    ROW(J1, "bessel_j1", 1, d_j1_of),         ROW(I0E, "bessel_i0e", 1, d_i0e_of),
+    ROW(LGAMMA, "lgamma", 1, d_lgamma_of),
+    ROW(GAMMA, "gamma", 1, d_gamma_of),
+    ROW(DIGAMMA, "digamma", 1, d_digamma_of),
+    ROW(POLYGAMMA, "polygamma", 1, d_polygamma_of),
+    ROW(LBETA, "lbeta", 2, d_lbeta_of),
+    ROW(GAMMAINC, "gammainc", 2, d_gammainc_of),
+    ROW(BETAINC, "betainc", 3, d_betainc_of),
+    ROW(ERFC, "erfc", 1, d_erfc_of),
+    ROW(ERFINV, "erfinv", 1, d_erfinv_of),
+    ROW(J0, "bessel_j0", 1, d_j0_of),
+    ROW(J1, "bessel_j1", 1, d_j1_of),
+    ROW(I0E, "bessel_i0e", 1, d_i0e_of),
     ROW(I1E, "bessel_i1e", 1, d_i1e_of),
+    ROW(GAMMAINCINV, "gammaincinv", 2, d_gammaincinv_of),
+    ROW(BETAINCINV, "betaincinv", 3, d_betaincinv_of),
+    ROW(STDTRIT, "stdtrit", 2, d_stdtrit_of),
 };
 CJ_OP_TABLE(special);
 /* No row of the registry: it has no derivative of its own, and says so when one is asked for. */
@@ -256,6 +319,9 @@ cj_tensor *(cj_beta)(cj_tensor *a, cj_tensor *b) { return cj_exp(apply(LBETA, 0,
 cj_tensor *(cj_gammainc)(cj_tensor *a, cj_tensor *x) { return apply(GAMMAINC, 0, a, x, NULL); }
 cj_tensor *(cj_gammaincc)(cj_tensor *a, cj_tensor *x) { return apply(GAMMAINC, 1, a, x, NULL); }
 cj_tensor *(cj_betainc)(cj_tensor *a, cj_tensor *b, cj_tensor *x) { return apply(BETAINC, 0, a, b, x); }
+cj_tensor *(cj_gammaincinv)(cj_tensor *a, cj_tensor *p) { return apply(GAMMAINCINV, 0, a, p, NULL); }
+cj_tensor *(cj_betaincinv)(cj_tensor *a, cj_tensor *b, cj_tensor *p) { return apply(BETAINCINV, 0, a, b, p); }
+cj_tensor *(cj_stdtrit)(cj_tensor *df, cj_tensor *p) { return apply(STDTRIT, 0, df, p, NULL); }
 cj_tensor *cj__gammainc_da(cj_tensor *a, cj_tensor *x) { return apply(GAMMAINC_DA, 0, a, x, NULL); }
 
 /* ---- made of operators --------------------------------------------------------------------------------------------------------------------------- */

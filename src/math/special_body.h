@@ -144,15 +144,15 @@ static REAL F(gammainc_da)(REAL a, REAL x)
     return sum;
 }
 
-/* The regularised I_x(a, b): Lentz's continued fraction on the side of the mean where it converges fast. */
-static REAL F(betainc)(REAL a, REAL b, REAL x)
+/* The regularised I_x(a, b), y = 1 - x: Lentz's continued fraction on the side of the mean where it converges fast. */
+static REAL F(betainc_xy)(REAL a, REAL b, REAL x, REAL y)
 {
     if (!(a > 0) || !(b > 0) || !(x >= 0) || !(x <= 1)) return NAN;
-    if (x == 0 || x == 1) return x;
+    if (x == 0 || y == 0) return x;
     const bool turned = x > (a + 1) / (a + b + 2);
     if (turned) {
         REAL t = a;
-        a = b, b = t, x = 1 - x;
+        a = b, b = t, t = x, x = y, y = t;
     }
     REAL c = 1, d = 1 - (a + b) * x / (a + 1);
     if (M(fabs)(d) < F(tiny)) d = F(tiny);
@@ -172,9 +172,10 @@ static REAL F(betainc)(REAL a, REAL b, REAL x)
         h *= d * c;
         if (M(fabs)(d * c - 1) < F(step)) break;
     }
-    const REAL y = M(exp)(a * M(log)(x) + b * M(log1p)(-x) - F(lbeta)(a, b)) * h / a;
-    return turned ? 1 - y : y;
+    const REAL log_y = x < y ? M(log1p)(-x) : M(log)(y), part = M(exp)(a * M(log)(x) + b * log_y - F(lbeta)(a, b)) * h / a;
+    return turned ? 1 - part : part;
 }
+static REAL F(betainc)(REAL a, REAL b, REAL x) { return F(betainc_xy)(a, b, x, 1 - x); }
 
 /* ---- error function ----------------------------------------------------------------------------------------------------------------------- */
 
@@ -193,6 +194,63 @@ static REAL F(erfinv)(REAL x)
         y -= u / (1 + y * u);
     }
     return y;
+}
+
+/* ---- inverses of the incomplete integrals ------------------------------------------------------------------------------------------------ */
+
+/* x with P(a, x) = p, by Newton's method for log P (or, above the median, log Q) as a function of u = log x: both are concave, so that it converges from anywhere. */
+static REAL F(gammaincinv)(REAL a, REAL p)
+{
+    if (!(a > 0) || !(p >= 0) || !(p <= 1)) return NAN;
+    if (p == 0 || p == 1) return p == 0 ? 0 : (REAL)INFINITY;
+    const bool upper = p > (REAL)0.5;
+    const REAL target = M(log)(upper ? 1 - p : p), head = (M(log)(p) + F(lgamma)(a + 1)) / a; /* P = x^a / Gamma(a + 1) near 0 */
+    if (head < -100) return M(exp)(head);
+    /* Wilson and Hilferty (1931): (x/a)^(1/3) is nearly normal with mean 1 - 1/9a and variance 1/9a */
+    const REAL root = 1 - 1 / (9 * a) + M(sqrt)((REAL)2) * F(erfinv)(2 * p - 1) / (3 * M(sqrt)(a));
+    REAL u = a > 1 && root > 0 ? M(log)(a * root * root * root) : head < 1 ? head : 1;
+    for (int i = 0; i < 200; i++) {
+        const REAL x = M(exp)(u), f = F(gammainc)(a, x, upper), slope = (upper ? -1 : 1) * F(gamma_density)(a, x) / f;
+        REAL move = (target - M(log)(f)) / slope;
+        move = move > 2 ? 2 : move < -2 ? -2 : move;
+        u += move;
+        if (!(M(fabs)(move) > 4 * F(step) * (1 + M(fabs)(u)))) break;
+    }
+    return M(exp)(u);
+}
+
+/* u = log(x / (1 - x)) with I_x(a, b) = p = 1 - q, in the same way from the mean. */
+static REAL F(betaincinv_logit)(REAL a, REAL b, REAL p, REAL q)
+{
+    if (!(a > 0) || !(b > 0) || !(p >= 0) || !(q >= 0)) return NAN;
+    if (p == 0 || q == 0) return p == 0 ? -(REAL)INFINITY : (REAL)INFINITY;
+    const bool upper = p > (REAL)0.5;
+    const REAL target = M(log)(upper ? q : p), scale = F(lbeta)(a, b);
+    REAL u = M(log)(a / b);
+    for (int i = 0; i < 400; i++) {
+        const REAL x = 1 / (1 + M(exp)(-u)), y = 1 / (1 + M(exp)(u)), log_x = -M(log1p)(M(exp)(-u)), log_y = -M(log1p)(M(exp)(u));
+        const REAL f = upper ? F(betainc_xy)(b, a, y, x) : F(betainc_xy)(a, b, x, y);
+        const REAL slope = (upper ? -1 : 1) * M(exp)(a * log_x + b * log_y - scale) / f;
+        REAL move = (target - M(log)(f)) / slope;
+        move = move > 4 ? 4 : move < -4 ? -4 : move;
+        u += move;
+        if (!(M(fabs)(move) > 4 * F(step) * (1 + M(fabs)(u)))) break;
+    }
+    return u;
+}
+static REAL F(betaincinv)(REAL a, REAL b, REAL p)
+{
+    const REAL u = F(betaincinv_logit)(a, b, p, 1 - p);
+    return u < 0 ? M(exp)(u) / (1 + M(exp)(u)) : 1 / (1 + M(exp)(-u));
+}
+/* Student's quantile: twice the tail beyond z is I_x(v/2, 1/2) with x = v/(v + z²), so z² = v (1 - x)/x. */
+static REAL F(stdtrit)(REAL v, REAL p)
+{
+    if (!(v > 0) || !(p >= 0) || !(p <= 1)) return NAN;
+    if (p == (REAL)0.5) return 0;
+    const REAL tail = 2 * (p < (REAL)0.5 ? p : 1 - p), u = F(betaincinv_logit)(v / 2, (REAL)0.5, tail, M(fabs)(1 - 2 * p));
+    const REAL z = M(sqrt)(v) * M(exp)(-u / 2);
+    return p < (REAL)0.5 ? -z : z;
 }
 
 /* ---- Bessel --------------------------------------------------------------------------------------------------------------------------------- */

@@ -25,6 +25,7 @@
     X(comm) \
     X(write) \
     X(order) \
+    X(ordered) \
     X(scan) \
     X(segment) \
     X(masked) \
