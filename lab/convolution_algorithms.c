@@ -102,7 +102,7 @@ static cj_tensor *by_spectra(const geometry *g, cj_tensor *x, cj_tensor *w)
 static double apart(cj_tensor *a, const double *b)
 {
     const int64_t n = cj_numel(a);
-    double *v = malloc((size_t)n * sizeof *v), worst = NAN;
+    double *v = malloc((size_t)n * sizeof *v), worst = INFINITY;
     if (v && cj_to_f64(a, v, n)) {
         worst = 0;
         for (int64_t i = 0; i < n; i++) worst = fmax(worst, fabs(v[i] - b[i]));
@@ -179,6 +179,15 @@ static double microseconds(cj_ctx *c, algorithm how, const geometry *g)
     return best;
 }
 
+/* Slope of log t over log x. */
+static double slope(const double *x, const double *t, int n)
+{
+    double mx = 0, mt = 0, xt = 0, xx = 0;
+    for (int i = 0; i < n; i++) mx += log(x[i]) / n, mt += log(t[i]) / n;
+    for (int i = 0; i < n; i++) xt += (log(x[i]) - mx) * (log(t[i]) - mt), xx += (log(x[i]) - mx) * (log(x[i]) - mx);
+    return xt / xx;
+}
+
 static void costs(cj_ctx *c, cj_lab_record *r)
 {
     static const char *const name[ALGORITHMS] = { "direct", "im2col", "FFT" };
@@ -193,6 +202,17 @@ static void costs(cj_ctx *c, cj_lab_record *r)
         cj_lab_say(r, "%.0f x %.0f weights: direct %.0f us, im2col %.0f us, FFT %.0f us; %s first here", sizes[i], sizes[i],
                    time[DIRECT][i], time[COLUMNS][i], time[SPECTRA][i], name[best]);
     }
+    double products[SIZES], grown[4], side[4];
+    for (int i = 0; i < SIZES; i++) products[i] = pow(sizes[i] * (PIXELS - sizes[i] + 1), 2);
+    for (int i = 0; i < 4; i++) {
+        const double n = (double)(48 << i);
+        side[i] = n * n * log(n);
+        grown[i] = microseconds(c, SPECTRA, &(geometry){ 48 << i, 5, 1, 0, 1 });
+    }
+    cj_lab_expect(r, "loops: time over products k²p², slope on logarithms", 1, slope(products, time[DIRECT], SIZES), 0.3);
+    cj_lab_expect(r, "FFT: time over n² log n, slope on logarithms", 1, slope(side, grown, 4), 0.35);
+    cj_lab_expect_at_least(r, "3 x 3: FFT takes longer than loops by", 1.3, time[SPECTRA][0] / time[DIRECT][0]);
+    cj_lab_expect_at_least(r, "15 x 15: loops take longer than FFT by", 1.3, time[DIRECT][4] / time[SPECTRA][4]);
     cj_plot *p = cj_plot_new(c, "Sliding a kernel over 64 x 64 pixels");
     cj_plot_labels(p, "side of the kernel", "microseconds");
     cj_plot_log(p, true, true);

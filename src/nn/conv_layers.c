@@ -313,6 +313,8 @@ static cj_tensor *softmax_pool_forward(cj_module *m, void *self, cj_tensor *x)
 {
     const softmax_pool *l = self;
     if (l->beta) return learned_softmax_pool(m, l, x);
+    if (l->constant < 0)
+        return cj_neg(cj_softmax_pool(cj_neg(x), -1 / l->constant, &l->opts)); /* the weights of -x at -beta are the same */
     return l->constant == 0 ? cj_avg_pool(x, &l->opts) : cj_softmax_pool(x, 1 / l->constant, &l->opts);
 }
 static const cj_module_type softmax_pool_type = { "SoftmaxPool", softmax_pool_forward, NULL };
