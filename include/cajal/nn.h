@@ -6,6 +6,7 @@
 #define CAJAL_NN_H
 
 #include <cajal/core.h>
+#include <cajal/grad.h>
 #include <cajal/ops.h>
 
 #ifdef __cplusplus
@@ -56,9 +57,49 @@ CJ_API cj_params *cj_module_params(cj_module *m);                               
 CJ_API int cj_module_state(cj_module *m, void (*visit)(void *user, const char *name, cj_tensor *t), void *user);
 CJ_API void cj_module_train(cj_module *m, bool training);                                  /* the whole tree; training is the default */
 CJ_API bool cj_module_training(const cj_module *m);
+/* Frozen parameters of a tree get no gradients and are not in cj_module_params; cj_module_state still has them. With false they come back. Make optimisers and capture
+ * steps afterwards: an optimiser made before refuses its next step. */
+CJ_API void cj_module_freeze(cj_module *m, bool frozen);
+/* fn sees input and output after every pass of this very module (cj_keep what must stay); NULL ends it. Not after an error. */
+typedef void (*cj_module_hook_fn)(void *user, cj_module *m, cj_tensor *x, cj_tensor *y);
+CJ_API void cj_module_hook(cj_module *m, cj_module_hook_fn fn, void *user);
 
 /* Runs a unary module in an inner scope: its temporaries go when it returns. */
 CJ_API cj_tensor *cj_forward(cj_module *m, cj_tensor *x);
+
+/* ---- what a network has, costs and sees ----------------------------------------------------------------------------------------------------- */
+
+typedef struct cj_module_row {
+    char path[CJ_MAX_PATH_NAME];
+    const char *type;
+    cj_shape output;
+    int64_t params;       /* elements of its own parameters; a shared one counts where it is met first */
+    int64_t bytes;        /* of its own parameters and buffers */
+    int64_t activations;  /* elements of its output, per example */
+    double flops;         /* of a forward pass, per example, without its children */
+    int64_t field[3];     /* receptive field along each spatial axis; -1: the whole input; 0: not known, or no such axis */
+} cj_module_row;
+typedef struct cj_describe_opts {
+    cj_dtype dtype;       /* of the input; i64 for tokens */
+} cj_describe_opts;
+/* Runs the module once, in evaluation, on zeros [examples, ..] and describes its layers in the order in which they run. Returns their number, of which at most n are
+ * written; -1 after an error, and then nothing has changed. */
+CJ_API int cj_module_describe(cj_module *m, cj_shape input, cj_module_row *rows, int n, const cj_describe_opts *opts);
+typedef struct cj_module_summary {
+    int64_t params, bytes, activations;
+    double flops;
+    int64_t depth, width, capacity;  /* hidden layers of units (linear, convolution), the widest, all hidden units */
+    bool deep;                       /* more than one hidden layer */
+    bool fully_connected, acyclic;   /* only linear layers have parameters; none is recurrent */
+} cj_module_summary;
+CJ_API cj_module_summary cj_module_summarise(const cj_module_row *rows, int n);
+/* size[l] = positions of the input that a value of layer l sees: r_l = r_(l-1) + (kernel - 1)·dilation·(product of the strides below). NULL: ones. False for sizes below 1. */
+CJ_API bool cj_receptive_field(const int64_t *kernel, const int64_t *stride, const int64_t *dilation, int n, int64_t *size);
+
+/* max |fn(s(x)) - s'(fn(x))| for a symmetry s of the input and s' of the output: equivariance; s' NULL: invariance. NaN after an error. */
+CJ_API double cj_symmetry_error(cj_ctx *c, cj_fn fn, void *user, cj_tensor *x, cj_fn of_input, cj_fn of_output, void *symmetry);
+/* The largest derivative, in a random direction of the output, of a step of fn(x) with respect to later steps along the axis: 0 for a causal function. */
+CJ_API double cj_causality_error(cj_ctx *c, cj_fn fn, void *user, cj_tensor *x, int axis);
 
 /* ---- layers ---------------------------------------------------------------------------------------------------------------------------------- */
 
@@ -77,7 +118,20 @@ typedef struct cj_layer_norm_opts {
     bool no_affine, no_bias;
 } cj_layer_norm_opts;
 CJ_API cj_module *cj_layer_norm_layer(cj_ctx *c, int64_t dim, const cj_layer_norm_opts *opts);
-CJ_API cj_module *cj_dropout_layer(cj_ctx *c, double p);
+/* Linear with edges left out: mask [out, in], 0 where there is none. Masked weights are 0, get no gradient and stay 0; "mask" is a buffer. */
+CJ_API cj_module *cj_masked_linear(cj_ctx *c, cj_tensor *mask, const cj_linear_opts *opts);
+typedef struct cj_dropout_layer_opts {
+    bool standard;     /* Srivastava et al. 2014: survivors as they are in training, all times 1 - p in evaluation; else inverted dropout */
+    bool always;       /* in evaluation too */
+} cj_dropout_layer_opts;
+CJ_API cj_module *cj_dropout_layer(cj_ctx *c, double p, const cj_dropout_layer_opts *opts);
+typedef struct cj_mean_variance {
+    cj_tensor *mean, *variance;
+} cj_mean_variance;
+/* Mean and unbiased variance of `samples` passes with dropout on and everything else in evaluation (Gal & Ghahramani 2016); without gradients. The tree has afterwards the
+ * mode that m had. */
+CJ_API cj_mean_variance cj_mc_dropout(cj_module *m, cj_tensor *x, int64_t samples);
+CJ_API cj_module *cj_noise_layer(cj_ctx *c, double std);  /* x + normal noise in training, x in evaluation */
 CJ_API cj_module *cj_relu_layer(cj_ctx *c);
 CJ_API cj_module *cj_tanh_layer(cj_ctx *c);
 CJ_API cj_module *cj_sigmoid_layer(cj_ctx *c);
@@ -102,8 +156,17 @@ typedef struct cj_conv_transpose_layer_opts {
 } cj_conv_transpose_layer_opts;
 /* weight [in, out/groups, kernel ..], bias [out]; PyTorch counts out/groups·kernel as its fan in. */
 CJ_API cj_module *cj_conv_transpose_layer(cj_ctx *c, int64_t in, int64_t out, cj_shape kernel, const cj_conv_transpose_layer_opts *opts);
+/* Weights of their own at every position of an input of this size (1 or 2 axes): weight [out, in, positions .., kernel ..], bias [out]; stride, padding, mode. */
+CJ_API cj_module *cj_locally_connected_layer(cj_ctx *c, int64_t in, int64_t out, cj_shape size, cj_shape kernel, const cj_conv_layer_opts *opts);
 /* cj_max_pool without its index, cj_avg_pool, pooling to a size, and [N, C, ..] -> [N, C] over all positions. */
 CJ_API cj_module *cj_max_pool_layer(cj_ctx *c, const cj_pool_opts *opts);
+CJ_API cj_module *cj_min_pool_layer(cj_ctx *c, const cj_pool_opts *opts);
+CJ_API cj_pooled cj_max_pool_forward(cj_module *m, cj_tensor *x);  /* of a max_pool layer, with the index that unpooling needs */
+/* Values back where the index says; size (0 axes: the smallest that pools to x) of the planes. It has a function of its own. */
+CJ_API cj_module *cj_max_unpool_layer(cj_ctx *c, const cj_pool_opts *opts);
+CJ_API cj_tensor *cj_max_unpool_forward(cj_module *m, cj_tensor *x, cj_tensor *index, cj_shape size);
+/* sum x·e^(beta·x) / sum e^(beta·x) of every window: the mean for beta 0, towards the maximum (minimum) as beta grows (falls). Learned: a parameter "beta", 0-d. */
+CJ_API cj_module *cj_softmax_pool_layer(cj_ctx *c, double beta, bool learned, const cj_pool_opts *opts);
 CJ_API cj_module *cj_avg_pool_layer(cj_ctx *c, const cj_pool_opts *opts);
 CJ_API cj_module *cj_adaptive_avg_pool_layer(cj_ctx *c, cj_shape size);
 CJ_API cj_module *cj_adaptive_max_pool_layer(cj_ctx *c, cj_shape size);
@@ -133,6 +196,9 @@ CJ_API const char *cj_activation_name(int i);  /* NULL beyond the last */
 
 /* body(x) + shortcut(x), or body(x) + x where shortcut is NULL; children "body" and "shortcut". */
 CJ_API cj_module *cj_residual_layer(cj_ctx *c, cj_module *body, cj_module *shortcut);
+
+/* x and body(x) one after the other along the axis, 1 (channels) where none is given: densely connected layers (Huang et al. 2017); child "body". */
+CJ_API cj_module *cj_dense_connection_layer(cj_ctx *c, cj_module *body, cj_axes axis);
 
 typedef struct cj_bilinear_opts {
     bool no_bias;
@@ -167,6 +233,21 @@ typedef struct cj_instance_norm_layer_opts {
 } cj_instance_norm_layer_opts;
 CJ_API cj_module *cj_instance_norm_layer(cj_ctx *c, int64_t channels, const cj_instance_norm_layer_opts *opts);
 CJ_API cj_module *cj_rms_norm_layer(cj_ctx *c, int64_t dim, const cj_norm_layer_opts *opts);
+typedef struct cj_whiten_layer_opts {
+    double eps;       /* on the diagonal of the covariance; 1e-5, CJ_ZERO: none */
+    double momentum;  /* 0.1 */
+} cj_whiten_layer_opts;
+/* x [n, dim] centred and multiplied by covariance^(-1/2) (ZCA): of the batch in training; in evaluation by the buffers running_mean and running_matrix, its moving averages. */
+CJ_API cj_module *cj_whiten_layer(cj_ctx *c, int64_t dim, const cj_whiten_layer_opts *opts);
+/* From now on the layer's weight is weight_g · weight_v / |weight_v|, the norm over all axes but one (0 where none is given); at first the weight that it had. For layers
+ * with a parameter "weight" of two axes or more: linear, embedding, convolutions, bilinear. Returns the layer; NULL after an error, and then it is as it was. */
+CJ_API cj_module *cj_weight_norm_layer(cj_module *layer, cj_axes axis);
+typedef struct cj_spectral_norm_layer_opts {
+    int64_t iterations;  /* of the power method in a training pass; 1 */
+    double eps;          /* 1e-12 */
+} cj_spectral_norm_layer_opts;
+/* The weight is weight_orig / sigma, its largest singular value as a matrix [out, the others]; buffers weight_u and weight_v hold the vectors of the power method. */
+CJ_API cj_module *cj_spectral_norm_layer(cj_module *layer, const cj_spectral_norm_layer_opts *opts);
 
 /* ---- recurrent layers: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, …_l0_reverse; uniform ±1/sqrt(hidden) -------------------------------------- */
 
@@ -209,6 +290,27 @@ typedef struct cj_multihead_call_opts {
 } cj_multihead_call_opts;
 CJ_API cj_tensor *cj_multihead_forward(cj_module *m, cj_tensor *query, cj_tensor *key, cj_tensor *value, const cj_multihead_call_opts *opts);
 
+/* Attention whose weights are the softmax over the keys of a score (Bahdanau et al. 2015, Luong et al. 2015, without scaling):
+ *   additive vectorᵀ·tanh(query·q + key·k)     dot qᵀ·k     general kᵀ·weight·q     reduced rank (query·q)ᵀ·(key·k) */
+typedef enum cj_score { CJ_SCORE_ADDITIVE, CJ_SCORE_DOT, CJ_SCORE_GENERAL, CJ_SCORE_REDUCED_RANK } cj_score;
+/* Parameters as the score has them: query [rank, query_dim], key [rank, key_dim], vector [rank], weight [key_dim, query_dim]. */
+CJ_API cj_module *cj_score_attention(cj_ctx *c, cj_score score, int64_t query_dim, int64_t key_dim, int64_t rank);
+typedef struct cj_attended {
+    cj_tensor *value;    /* [.., Tq, d] */
+    cj_tensor *weights;  /* [.., Tq, Tk]: rows sum to 1 */
+} cj_attended;
+/* query [.., Tq, query_dim], key [.., Tk, key_dim], value [.., Tk, d]; mask bool, true may attend, or NULL. */
+CJ_API cj_attended cj_score_attention_forward(cj_module *m, cj_tensor *query, cj_tensor *key, cj_tensor *value, cj_tensor *mask);
+/* A learned number for every difference of positions up to ±span (farther ones count as the last), per head: weight [heads, 2·span + 1]. cj_relative_bias gives
+ * weight[h, k - q] as [heads, queries, keys], a mask to add in cj_attention. */
+CJ_API cj_module *cj_relative_positions_layer(cj_ctx *c, int64_t heads, int64_t span);
+CJ_API cj_tensor *cj_relative_bias(cj_module *m, int64_t queries, int64_t keys);
+
+/* A·x·weightᵀ + bias over the nodes x [n, in] of a graph with matrix A [n, n] (Kipf & Welling 2017): weight [out, in] (Xavier), bias [out] (0). */
+CJ_API cj_module *cj_graph_conv_layer(cj_ctx *c, int64_t in, int64_t out, const cj_linear_opts *opts);
+CJ_API cj_tensor *cj_graph_conv_forward(cj_module *m, cj_csr a, cj_tensor *x);
+CJ_API cj_csr cj_graph_normalise(cj_csr a);  /* D^(-1/2)·(A + 1)·D^(-1/2), D the row sums of A + 1; not capturable */
+
 /* p[t, 2i] = sin(t·w_i), p[t, 2i+1] = cos(t·w_i), w_i = 10000^(-2i/dim): [length, dim], dim even. */
 CJ_API cj_tensor *cj_sinusoidal_positions(cj_ctx *c, int64_t length, int64_t dim);
 /* x [.., T, dim] + the first T positions: sinusoidal, or learned ones (weight [capacity, dim], normal with deviation 0.02). T beyond the capacity is an error. */
@@ -249,6 +351,8 @@ CJ_API cj_tensor *cj_init_kaiming_uniform_(cj_tensor *t, cj_fan fan, double gain
 CJ_API cj_tensor *cj_init_kaiming_normal_(cj_tensor *t, cj_fan fan, double gain);  /* deviation gain/sqrt(fan); CJ_FAN_MEAN: the mean of both fans */
 /* Orthonormal rows or columns, whichever are fewer, times gain (0: 1): Gram-Schmidt, twice, of a normal matrix [first axis, the others]. */
 CJ_API cj_tensor *cj_init_orthogonal_(cj_tensor *t, double gain);
+CJ_API cj_tensor *cj_init_dirac_(cj_tensor *t, int64_t groups);           /* [out, in, kernel ..]: a convolution that copies its channels; groups 0: 1 */
+CJ_API cj_tensor *cj_init_sparse_(cj_tensor *t, double sparsity, double std); /* [n, m]: ceil(sparsity·n) zeros per column, the others normal (deviation 0: 0.01) */
 /* The gain of an activation by name as in PyTorch: linear and sigmoid 1, tanh 5/3, relu sqrt 2, leaky_relu sqrt(2/(1 + slope²))
  * with 0.01 for slope 0, selu 3/4; NaN else. */
 CJ_API double cj_init_gain(const char *activation, double slope);
@@ -261,6 +365,38 @@ CJ_API cj_tensor *cj_l2_penalty(const cj_params *p);
 CJ_API cj_tensor *cj_elastic_net_penalty(const cj_params *p, double l1, double l2);
 /* Rows w[i] of a norm above `most` are scaled down to it, in place; for after a step. Returns w. */
 CJ_API cj_tensor *cj_max_norm_(cj_tensor *w, double most);
+
+/* The same for weights alone, parameters with two axes or more: mu/2 · sum |W|² (Frobenius), mu/2 · sum of the squared largest singular values (Yoshida & Miyato 2017). */
+CJ_API cj_tensor *cj_tikhonov_penalty(const cj_params *p, double mu);
+CJ_API cj_tensor *cj_spectral_penalty(const cj_params *p, double mu);
+/* Mean over the examples of |d y/d x|² (Frobenius), one backward pass per output; differentiable. For modules that do not mix examples. */
+CJ_API cj_tensor *cj_jacobian_penalty(cj_module *m, cj_tensor *x);
+typedef struct cj_distillation_opts {
+    double temperature;  /* 4 */
+    double lambda;       /* 0.9; CJ_ZERO: 0 */
+} cj_distillation_opts;
+/* lambda·T²·KL(softmax(teacher/T) | softmax(student/T)) + (1 - lambda)·cross-entropy(student, target), means over the examples; logits [.., C], target i64 [..] or NULL
+ * where lambda is 1. No gradient to the teacher. */
+CJ_API cj_tensor *cj_distillation_loss(cj_tensor *student, cj_tensor *teacher, cj_tensor *target, const cj_distillation_opts *opts);
+CJ_API cj_tensor *cj_bootstrap(cj_ctx *c, int64_t n);  /* i64 [n]: n draws of 0 … n-1 with replacement, from CJ_STREAM_DATA */
+
+/* 1 at the ceil(keep·n) largest |w|, of equals the first, 0 elsewhere; w's dtype. */
+CJ_API cj_tensor *cj_magnitude_mask(cj_tensor *w, double keep);
+/* Pruning of all parameters with two axes or more. It remembers the values at its making: train, cj_pruning_prune, cj_pruning_rewind, train again is the lottery ticket
+ * (Frankle & Carbin 2019). Freed with the context. */
+typedef struct cj_pruning cj_pruning;
+CJ_API cj_pruning *cj_pruning_new(cj_params *p);
+CJ_API bool cj_pruning_prune(cj_pruning *r, double keep);          /* keeps this share of each weight, what is pruned stays pruned; applies the masks */
+CJ_API bool cj_pruning_apply(cj_pruning *r);                       /* weight = mask · weight: after every step */
+CJ_API bool cj_pruning_rewind(cj_pruning *r);                      /* the first values, masked; all parameters */
+CJ_API cj_tensor *cj_pruning_mask(const cj_pruning *r, int i);     /* of parameter i; NULL where it has none */
+
+/* Keeps the parameters of the least loss; give it each validation loss. Freed with the context. */
+typedef struct cj_early_stop cj_early_stop;
+CJ_API cj_early_stop *cj_early_stop_new(cj_params *p, int64_t patience);
+CJ_API bool cj_early_stop_update(cj_early_stop *e, double loss);   /* true: `patience` calls without improvement, or an error */
+CJ_API bool cj_early_stop_restore(cj_early_stop *e);               /* parameters of the least loss, to the bit */
+CJ_API int64_t cj_early_stop_best(const cj_early_stop *e);         /* its call, from 0; -1: none */
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* Every activation operator as a layer, by name; residual connections; bilinear forms. */
+/* Every activation operator as a layer, by name; residual and dense connections; noise; bilinear forms. */
 #include <math.h>
 
 #include "nn/nn.h"
@@ -101,13 +101,8 @@ cj_module *cj_activation_layer(cj_ctx *c, const char *name, const cj_activation_
 static cj_tensor *residual_forward(cj_module *m, void *self, cj_tensor *x)
 {
     (void)self;
-    cj_ctx *c = cj_module_ctx(m);
     cj_tensor *part[2] = { x, x };
-    for (int i = 0; i < cj_module_children(m); i++) {
-        cj_enter(c, cj_module_child_name(m, i));
-        part[i] = cj_forward(cj_module_child(m, i), x);
-        cj_leave(c);
-    }
+    for (int i = 0; i < cj_module_children(m); i++) part[i] = cj__forward_as(cj_module_child(m, i), cj_module_child_name(m, i), x);
     return cj_add(part[0], part[1]);
 }
 static const cj_module_type residual_type = { "Residual", residual_forward, NULL };
@@ -119,6 +114,46 @@ cj_module *cj_residual_layer(cj_ctx *c, cj_module *body, cj_module *shortcut)
     cj_module_add(m, "body", body);
     if (shortcut) cj_module_add(m, "shortcut", shortcut);
     return c->error ? NULL : m;
+}
+
+/* ---- dense connection: x and body(x) side by side ---------------------------------------------------------------------------------------------------- */
+
+static cj_tensor *dense_forward(cj_module *m, void *self, cj_tensor *x)
+{
+    cj_tensor *part[2] = { x, cj__forward_as(cj_module_child(m, 0), "body", x) };
+    return cj_cat(part, 2, *(const int *)self);
+}
+static const cj_module_type dense_type = { "DenseConnection", dense_forward, NULL };
+
+cj_module *cj_dense_connection_layer(cj_ctx *c, cj_module *body, cj_axes axis)
+{
+    cj_module *m = cj_module_new(c, &dense_type, sizeof(int));
+    if (!m) return NULL;
+    *(int *)cj_module_self(m) = axis.n ? axis.axis[0] : 1;
+    cj_module_add(m, "body", body);
+    return c->error ? NULL : m;
+}
+
+/* ---- Gaussian noise ------------------------------------------------------------------------------------------------------------------------------------ */
+
+static cj_tensor *noise_forward(cj_module *m, void *self, cj_tensor *x)
+{
+    double std = *(const double *)self;
+    if (!cj_module_training(m) || std == 0) return x;
+    cj_random_opts draw = { .stream = CJ_STREAM_DROPOUT, .dtype = (cj_dtype)x->dtype };
+    return cj_add(x, cj_normal(x->ctx, 0, std, cj_shape_of(x), &draw));
+}
+static const cj_module_type noise_type = { "GaussianNoise", noise_forward, NULL };
+
+cj_module *cj_noise_layer(cj_ctx *c, double std)
+{
+    if (c && !(std >= 0 && isfinite(std))) {
+        cj_fail(c, CJ_EVALUE, "noise layer: deviation %g", std);
+        return NULL;
+    }
+    cj_module *m = cj_module_new(c, &noise_type, sizeof(double));
+    if (m) *(double *)cj_module_self(m) = std;
+    return m;
 }
 
 /* ---- bilinear: y_o = aᵀ·W_o·b + bias_o --------------------------------------------------------------------------------------------------------------- */
@@ -162,9 +197,11 @@ cj_tensor *cj_bilinear_forward(cj_module *m, cj_tensor *a, cj_tensor *b)
     if (!frame) return c->poison;
     cj_shape shape = cj_shape_of(a);
     shape.dim[shape.ndim - 1] = out;
+    cj__module_begins(m, a);
     cj_tensor *part[] = { cj_reshape(a, CJ_SHAPE(-1, in_a)), l->weight, cj_reshape(b, CJ_SHAPE(-1, in_b)) };
     cj_tensor *y = cj_reshape(cj_einsum("ni,oij,nj->no", part, 3), shape);
     if (l->bias) y = cj_add(y, l->bias);
     cj__frame_close(c, frame, &y, 1);
+    cj__module_ends(m, a, y);
     return y;
 }

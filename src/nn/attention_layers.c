@@ -102,6 +102,7 @@ cj_tensor *cj_multihead_forward(cj_module *m, cj_tensor *query, cj_tensor *key, 
     if (!frame) return c->poison;
     bool grad = cj_grad_enabled(c);
     if (o.cache) cj_no_grad(c);
+    cj__module_begins(m, query);
     cj_tensor *q = project(l, query, 0), *k = project(l, key, 1), *v = project(l, value, 2);
     cj_attention_opts a = { .causal = o.causal, .mask = o.mask, .dropout = cj_module_training(m) ? l->dropout : 0 };
     if (o.cache) { /* what is written stays; the queries see up to the new length */
@@ -113,12 +114,11 @@ cj_tensor *cj_multihead_forward(cj_module *m, cj_tensor *query, cj_tensor *key, 
     }
     cj_tensor *y = cj_attention(q, k, v, &a);
     y = cj_reshape(cj_transpose(y, 1, 2), CJ_SHAPE(query->shape[0], query->shape[1], l->dim));
-    cj_enter(c, "out_proj");
-    y = cj_forward(cj_module_child(m, 0), y);
-    cj_leave(c);
+    y = cj__forward_as(cj_module_child(m, 0), "out_proj", y);
     if (o.cache && !c->error) cj_assign_(o.cache->length, a.key_length);
     cj_grad_mode(c, grad);
     cj__frame_close(c, frame, &y, 1);
+    cj__module_ends(m, query, y);
     return y;
 }
 
@@ -232,24 +232,32 @@ typedef struct call {
 } call;
 
 /* x + f(norm(x)) or norm(x + f(x)) */
-static cj_tensor *add_sublayer(cj_module *m, const transformer *l, sublayer kind, cj_module *norm, cj_tensor *x, const call *k)
+static cj_tensor *add_sublayer(cj_module *m, const transformer *l, sublayer kind, int at, cj_tensor *x, const call *k)
 {
-    cj_tensor *h = l->norm_first ? cj_forward(norm, x) : x, *y;
-    if (kind == SELF_ATTENTION) y = cj_multihead_forward(l->self_attn, h, h, h, &k->self);
-    else if (kind == CROSS_ATTENTION)
-        y = cj_multihead_forward(l->cross_attn, h, k->memory, k->memory, &(cj_multihead_call_opts){ .mask = k->memory_mask });
-    else y = cj_forward(l->linear2, dropped(m, l, cj_forward(l->activation, cj_forward(l->linear1, h))));
+    static const char *const norm_name[] = { "norm1", "norm2", "norm3" };
+    cj_ctx *c = cj_module_ctx(m);
+    cj_tensor *h = l->norm_first ? cj__forward_as(l->norm[at], norm_name[at], x) : x, *y;
+    if (kind == FEED_FORWARD) {
+        y = dropped(m, l, cj_forward(l->activation, cj__forward_as(l->linear1, "linear1", h)));
+        y = cj__forward_as(l->linear2, "linear2", y);
+    } else {
+        cj_enter(c, kind == SELF_ATTENTION ? "self_attn" : "multihead_attn");
+        y = kind == SELF_ATTENTION
+                ? cj_multihead_forward(l->self_attn, h, h, h, &k->self)
+                : cj_multihead_forward(l->cross_attn, h, k->memory, k->memory, &(cj_multihead_call_opts){ .mask = k->memory_mask });
+        cj_leave(c);
+    }
     y = cj_add(x, dropped(m, l, y));
-    return l->norm_first ? y : cj_forward(norm, y);
+    return l->norm_first ? y : cj__forward_as(l->norm[at], norm_name[at], y);
 }
 
 static cj_tensor *transformer_run(cj_module *m, cj_tensor *x, const call *k)
 {
     const transformer *l = cj_module_self(m);
     int norm = 0;
-    x = add_sublayer(m, l, SELF_ATTENTION, l->norm[norm++], x, k);
-    if (l->cross_attn) x = add_sublayer(m, l, CROSS_ATTENTION, l->norm[norm++], x, k);
-    return add_sublayer(m, l, FEED_FORWARD, l->norm[norm], x, k);
+    x = add_sublayer(m, l, SELF_ATTENTION, norm++, x, k);
+    if (l->cross_attn) x = add_sublayer(m, l, CROSS_ATTENTION, norm++, x, k);
+    return add_sublayer(m, l, FEED_FORWARD, norm, x, k);
 }
 static cj_tensor *encoder_forward(cj_module *m, void *self, cj_tensor *x)
 {
@@ -302,8 +310,10 @@ static cj_tensor *transformer_call(cj_module *m, const cj_module_type *type, con
     if (!cj__usable(c, op, 0, x) || (type == &decoder_type && !cj__usable(c, op, 1, k->memory))) return c->poison;
     int frame = cj__frame_open(c);
     if (!frame) return c->poison;
+    cj__module_begins(m, x);
     cj_tensor *y = transformer_run(m, x, k);
     cj__frame_close(c, frame, &y, 1);
+    cj__module_ends(m, x, y);
     return y;
 }
 cj_tensor *cj_transformer_encoder_forward(cj_module *m, cj_tensor *x, const cj_multihead_call_opts *opts)

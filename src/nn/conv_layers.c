@@ -1,4 +1,4 @@
-/* Layers with windows: convolution, its transpose, depthwise separable convolution, pooling, upsampling. */
+/* Layers with windows: convolution, its transpose, depthwise separable and locally connected convolution, pooling, unpooling, upsampling. */
 #include <math.h>
 
 #include "nn/nn.h"
@@ -104,7 +104,7 @@ cj_module *cj_conv_transpose_layer(cj_ctx *c, int64_t in, int64_t out, cj_shape 
 static cj_tensor *separable_forward(cj_module *m, void *self, cj_tensor *x)
 {
     (void)self;
-    return cj_forward(cj_module_child(m, 1), cj_forward(cj_module_child(m, 0), x));
+    return cj__forward_as(cj_module_child(m, 1), "pointwise", cj__forward_as(cj_module_child(m, 0), "depthwise", x));
 }
 static const cj_module_type separable_type = { "SeparableConv", separable_forward, NULL };
 
@@ -128,6 +128,58 @@ cj_module *cj_separable_conv_layer(cj_ctx *c, int64_t in, int64_t out, cj_shape 
     return c->error ? NULL : m;
 }
 
+/* ---- locally connected: weights of their own at every position ------------------------------------------------------------------------------------ */
+
+static cj_tensor *local_forward(cj_module *m, void *self, cj_tensor *x)
+{
+    (void)m;
+    conv *l = self;
+    return cj_locally_connected(x, l->weight, l->bias, &l->opts);
+}
+static const cj_module_type local_type[] = { { "LocallyConnected1d", local_forward, NULL }, { "LocallyConnected2d", local_forward, NULL } };
+
+/* a value per axis, a value for all, or the default */
+static int64_t along(cj_shape each, int64_t all, int d, int64_t otherwise) { return each.ndim ? each.dim[d] : all ? all : otherwise; }
+
+cj_module *cj_locally_connected_layer(cj_ctx *c, int64_t in, int64_t out, cj_shape size, cj_shape kernel, const cj_conv_layer_opts *opts)
+{
+    static const char op[] = "locally_connected layer";
+    cj_conv_layer_opts o = opts ? *opts : (cj_conv_layer_opts){ 0 };
+    if (!c || !sizes_fit(c, op, in, out, kernel, 1)) return NULL;
+    if (kernel.ndim > 2 || size.ndim != kernel.ndim) {
+        cj_fail(c, CJ_ESHAPE, "%s: an input with %d spatial axes and a kernel with %d; both 1 or both 2 expected", op, size.ndim,
+                kernel.ndim);
+        return NULL;
+    }
+    if (o.conv.groups > 1 || o.conv.border || o.conv.dilation > 1 || o.conv.dilations.ndim) {
+        cj_fail(c, CJ_EVALUE, "%s: takes stride, padding and mode; neither groups nor border nor dilation", op);
+        return NULL;
+    }
+    cj_shape weight = { .ndim = 2 + 2 * size.ndim, .dim = { out, in } };
+    double fan_in = (double)in;
+    for (int d = 0; d < size.ndim; d++) {
+        int64_t stride = along(o.conv.strides, o.conv.stride, d, 1), room = size.dim[d] + 2 * along(o.conv.paddings, o.conv.padding, d, 0);
+        if (stride < 1 || room < kernel.dim[d]) {
+            cj_fail(c, CJ_ESHAPE, "%s: a kernel of %lld with stride %lld on %lld padded positions, along axis %d", op,
+                    (long long)kernel.dim[d], (long long)stride, (long long)room, d);
+            return NULL;
+        }
+        weight.dim[2 + d] = (room - kernel.dim[d]) / stride + 1;
+        weight.dim[2 + size.ndim + d] = kernel.dim[d];
+        fan_in *= (double)kernel.dim[d];
+    }
+    cj_module *m = cj_module_new(c, &local_type[size.ndim - 1], sizeof(conv));
+    if (!m) return NULL;
+    conv *l = cj_module_self(m);
+    l->opts = o.conv;
+    double bound = 1 / sqrt(fan_in);
+    cj_scope s = cj_scope_open(c);
+    l->weight = cj_module_param(m, "weight", cj_uniform(c, -bound, bound, weight, &init_stream));
+    if (!o.no_bias) l->bias = cj_module_param(m, "bias", cj_uniform(c, -bound, bound, CJ_SHAPE(out), &init_stream));
+    cj_scope_close(s);
+    return c->error ? NULL : m;
+}
+
 /* ---- pooling and upsampling: no parameters, the options are kept --------------------------------------------------------------------------------- */
 
 #define WITH_OPTIONS(name, label, options, expression)                                                                                     \
@@ -145,6 +197,7 @@ cj_module *cj_separable_conv_layer(cj_ctx *c, int64_t in, int64_t out, cj_shape 
         return m;                                                                                                                          \
     }
 WITH_OPTIONS(max_pool, "MaxPool", cj_pool_opts, cj_max_pool(x, o).value)
+WITH_OPTIONS(min_pool, "MinPool", cj_pool_opts, cj_min_pool(x, o).value)
 WITH_OPTIONS(avg_pool, "AvgPool", cj_pool_opts, cj_avg_pool(x, o))
 WITH_OPTIONS(upsample, "Upsample", cj_interpolate_opts, cj_interpolate(x, o))
 
@@ -186,3 +239,135 @@ static const cj_module_type global_avg_type = { "GlobalAvgPool", global_avg_forw
 static const cj_module_type global_max_type = { "GlobalMaxPool", global_max_forward, NULL };
 cj_module *cj_global_avg_pool_layer(cj_ctx *c) { return cj_module_new(c, &global_avg_type, 0); }
 cj_module *cj_global_max_pool_layer(cj_ctx *c) { return cj_module_new(c, &global_max_type, 0); }
+
+/* ---- max pooling that keeps where its values were, and its inverse -------------------------------------------------------------------------------- */
+
+cj_pooled cj_max_pool_forward(cj_module *m, cj_tensor *x)
+{
+    cj_ctx *c = m ? cj_module_ctx(m) : x ? x->ctx : NULL;
+    const cj_pooled poison = { c ? c->poison : NULL, c ? c->poison : NULL };
+    if (!cj__module_is(m, &max_pool_type, "max_pool_forward", x) || !cj__usable(c, "max_pool_forward", 0, x)) return poison;
+    cj__module_begins(m, x);
+    cj_pooled y = cj_max_pool(x, cj_module_self(m));
+    cj__module_ends(m, x, y.value);
+    return y;
+}
+
+static const cj_module_type max_unpool_type = { "MaxUnpool", NULL, NULL };
+
+cj_module *cj_max_unpool_layer(cj_ctx *c, const cj_pool_opts *opts)
+{
+    cj_module *m = cj_module_new(c, &max_unpool_type, sizeof(cj_pool_opts));
+    if (m && opts) *(cj_pool_opts *)cj_module_self(m) = *opts;
+    return m;
+}
+
+cj_tensor *cj_max_unpool_forward(cj_module *m, cj_tensor *x, cj_tensor *index, cj_shape size)
+{
+    static const char op[] = "max_unpool_forward";
+    if (!cj__module_is(m, &max_unpool_type, op, x)) return x ? x->ctx->poison : NULL;
+    cj_ctx *c = cj_module_ctx(m);
+    if (!cj__usable(c, op, 0, x) || !cj__usable(c, op, 1, index)) return c->poison;
+    const cj_pool_opts *o = cj_module_self(m);
+    if (!size.ndim) { /* the smallest input that gives this result */
+        int axes = o->kernels.ndim ? o->kernels.ndim : x->ndim - 2;
+        if (axes < 1 || axes > 3 || x->ndim < axes)
+            return cj_fail(c, CJ_ESHAPE, "%s: input %s; [N, C, positions ..] expected", op, cj__tensor_text(x));
+        size.ndim = axes;
+        for (int d = 0; d < axes; d++) {
+            int64_t kernel = along(o->kernels, o->kernel, d, 1), stride = along(o->strides, o->stride, d, kernel);
+            size.dim[d] = (x->shape[x->ndim - axes + d] - 1) * stride - 2 * along(o->paddings, o->padding, d, 0) + kernel;
+        }
+    }
+    cj__module_begins(m, x);
+    cj_tensor *y = cj_max_unpool(x, index, size);
+    cj__module_ends(m, x, y);
+    return y;
+}
+
+/* ---- softmax pooling: sum x·e^(beta·x) / sum e^(beta·x) of every window ----------------------------------------------------------------------------- */
+
+typedef struct softmax_pool {
+    cj_tensor *beta; /* learned; NULL: constant */
+    double constant;
+    cj_pool_opts opts;
+} softmax_pool;
+
+/* Windows become a last axis, along which the softmax goes: gradients reach beta too. */
+static cj_tensor *learned_softmax_pool(cj_module *m, const softmax_pool *l, cj_tensor *x)
+{
+    const cj_pool_opts *o = &l->opts;
+    int axes = o->kernels.ndim ? o->kernels.ndim : x->ndim - 2, first = x->ndim - axes;
+    if (axes < 1 || axes > 3 || first < 0)
+        return cj_fail(cj_module_ctx(m), CJ_ESHAPE, "softmax_pool: input %s; [N, C, positions ..] expected", cj__tensor_text(x));
+    cj_tensor *windows = x;
+    for (int d = 0; d < axes; d++) {
+        int64_t kernel = along(o->kernels, o->kernel, d, 1);
+        windows = cj_unfold(windows, first + d, kernel, along(o->strides, o->stride, d, kernel));
+    }
+    windows = cj_flatten(windows, x->ndim);
+    cj_tensor *weight = cj_softmax(cj_mul(windows, l->beta), -1);
+    return cj_sum(cj_mul(weight, windows), &(cj_reduce_opts){ .axes = CJ_AXIS(-1) });
+}
+static cj_tensor *softmax_pool_forward(cj_module *m, void *self, cj_tensor *x)
+{
+    const softmax_pool *l = self;
+    if (l->beta) return learned_softmax_pool(m, l, x);
+    if (l->constant < 0)
+        return cj_neg(cj_softmax_pool(cj_neg(x), -1 / l->constant, &l->opts)); /* the weights of -x at -beta are the same */
+    return l->constant == 0 ? cj_avg_pool(x, &l->opts) : cj_softmax_pool(x, 1 / l->constant, &l->opts);
+}
+static const cj_module_type softmax_pool_type = { "SoftmaxPool", softmax_pool_forward, NULL };
+
+cj_module *cj_softmax_pool_layer(cj_ctx *c, double beta, bool learned, const cj_pool_opts *opts)
+{
+    if (!c) return NULL;
+    cj_pool_opts o = opts ? *opts : (cj_pool_opts){ 0 };
+    if (!isfinite(beta)) {
+        cj_fail(c, CJ_EVALUE, "softmax_pool layer: beta %g", beta);
+        return NULL;
+    }
+    if (learned && (o.padding || o.paddings.ndim || o.dilation > 1 || o.dilations.ndim || o.ceil_mode)) {
+        cj_fail(c, CJ_EVALUE, "softmax_pool layer: a learned beta goes with kernel and stride; neither padding nor dilation nor ceil_mode");
+        return NULL;
+    }
+    cj_module *m = cj_module_new(c, &softmax_pool_type, sizeof(softmax_pool));
+    if (!m) return NULL;
+    softmax_pool *l = cj_module_self(m);
+    l->constant = beta;
+    l->opts = o;
+    l->opts.exclude_padding = true; /* beta 0: what is not there has no weight */
+    cj_scope s = cj_scope_open(c);
+    if (learned) l->beta = cj_module_param(m, "beta", cj_full(c, beta, CJ_SCALAR, CJ_F32));
+    cj_scope_close(s);
+    return c->error ? NULL : m;
+}
+
+/* ---- what windows see ----------------------------------------------------------------------------------------------------------------------------- */
+
+bool cj__conv_window(const cj_module *m, const cj_tensor *x, cj_window_geometry *w)
+{
+    *w = (cj_window_geometry){ .axes = x->ndim - 2 };
+    if (w->axes < 1 || w->axes > 3) return false;
+    const char *type = cj_module_type_name(m);
+    const void *self = cj_module_self(m);
+    const conv *convolution = NULL;
+    const cj_pool_opts *pool = NULL;
+    for (int i = 0; i < 3; i++)
+        if (type == conv_type[i].name || (i < 2 && type == local_type[i].name)) convolution = self;
+    if (type == max_pool_type.name || type == min_pool_type.name || type == avg_pool_type.name) pool = self;
+    if (type == softmax_pool_type.name) pool = &((const softmax_pool *)self)->opts;
+    w->whole = type == global_avg_type.name || type == global_max_type.name || type == adaptive_avg_pool_type.name ||
+               type == adaptive_max_pool_type.name;
+    for (int d = 0; d < w->axes && convolution; d++) {
+        w->kernel[d] = convolution->weight->shape[convolution->weight->ndim - w->axes + d];
+        w->stride[d] = along(convolution->opts.strides, convolution->opts.stride, d, 1);
+        w->dilation[d] = along(convolution->opts.dilations, convolution->opts.dilation, d, 1);
+    }
+    for (int d = 0; d < w->axes && pool; d++) {
+        w->kernel[d] = along(pool->kernels, pool->kernel, d, 1);
+        w->stride[d] = along(pool->strides, pool->stride, d, w->kernel[d]);
+        w->dilation[d] = along(pool->dilations, pool->dilation, d, 1);
+    }
+    return convolution || pool || w->whole;
+}

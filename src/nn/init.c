@@ -68,6 +68,45 @@ cj_tensor *cj_init_identity_(cj_tensor *t)
     WRITE(t, cj_slice(cj_slice(cj_eye(c, rows > cols ? rows : cols, (cj_dtype)t->dtype), 0, 0, rows, 1), 1, 0, cols, 1));
 }
 
+/* Output channel o of each group copies input channel o: 1 in the middle of the kernel. */
+cj_tensor *cj_init_dirac_(cj_tensor *t, int64_t groups)
+{
+    if (!fit(t, "init_dirac_", 3)) return POISON(t);
+    int64_t parts = groups == 0 ? 1 : groups;
+    if (t->ndim > 5 || parts < 1 || t->shape[0] % parts)
+        return cj_fail(t->ctx, CJ_ESHAPE, "init_dirac_: %s with %lld groups; [out, in, kernel ..] whose outputs they divide expected",
+                       cj__tensor_text(t), (long long)parts);
+    int64_t out = t->shape[0] / parts, in = t->shape[1], each = out < in ? out : in;
+    cj_shape middle = { .ndim = t->ndim - 2 }, before = middle, after = middle;
+    for (int d = 0; d < middle.ndim; d++) {
+        middle.dim[d] = 1;
+        before.dim[d] = t->shape[2 + d] / 2;
+        after.dim[d] = t->shape[2 + d] - 1 - before.dim[d];
+    }
+    cj_shape point = { .ndim = t->ndim, .dim = { t->shape[0], in, 1, 1, 1 } };
+    WRITE(t, cj_pad(cj_reshape(cj_expand(cj_unsqueeze(cj_pad(cj_eye(c, each, (cj_dtype)t->dtype), CJ_SHAPE(0, 0),
+                                                             CJ_SHAPE(out - each, in - each), NULL),
+                                                      0),
+                                         CJ_SHAPE(parts, out, in)),
+                               point),
+                    before, after, NULL));
+}
+
+/* Of every column, as many elements as ceil(sparsity·rows) are 0, chosen at random; the others are normal. */
+cj_tensor *cj_init_sparse_(cj_tensor *t, double sparsity, double std)
+{
+    if (!fit(t, "init_sparse_", 2)) return POISON(t);
+    if (t->ndim != 2) return cj_fail(t->ctx, CJ_ESHAPE, "init_sparse_: %s; a matrix expected", cj__tensor_text(t));
+    if (!(sparsity >= 0 && sparsity <= 1) || !(std >= 0))
+        return cj_fail(t->ctx, CJ_EVALUE, "init_sparse_: sparsity %g, deviation %g; [0, 1] and not negative expected", sparsity, std);
+    double zeros = ceil(sparsity * (double)t->shape[0]), deviation = std == 0 ? 0.01 : std;
+    /* the rank of a uniform number among those of its column says whether an element is one of the zeros */
+    WRITE(t, cj_mul(cj_normal(c, 0, deviation, cj_shape_of(t), &init_stream),
+                    cj_cast(cj_ge_scalar(
+                                cj_cast(cj_argsort(cj_argsort(cj_rand(c, cj_shape_of(t), &init_stream), 0, NULL), 0, NULL), CJ_F32), zeros),
+                            CJ_F32)));
+}
+
 /* ---- by fan: of a weight [out, in, kernel ..] -------------------------------------------------------------------------------------------------------------- */
 
 static double fan_of(const cj_tensor *t, cj_fan fan)

@@ -12,6 +12,11 @@ typedef struct entry {
     bool buffer;
 } entry;
 
+/* What changes when a list of parameters is out of date. */
+typedef struct cj_module_census {
+    int members, frozen;
+} cj_module_census;
+
 struct cj_module {
     cj_object object;
     cj_ctx *ctx;
@@ -21,8 +26,11 @@ struct cj_module {
     entry *item;
     int n, cap;
     bool training;
-    cj_params params;
-    int params_seen; /* tree size at which params was collected */
+    cj_params *params;     /* the newest list first; older ones stay for who still holds them */
+    cj_module_census seen; /* of the tree when the newest was collected */
+    cj_module_hook_fn hook;
+    void *hook_user;
+    cj_reparametrisation *reparametrisation; /* of "weight", or NULL */
 };
 
 static void module_free(cj_object *o)
@@ -30,7 +38,12 @@ static void module_free(cj_object *o)
     cj_module *m = (cj_module *)o;
     cj_ctx *c = m->ctx;
     if (m->type->free) m->type->free(m, m->self);
-    cj__params_clear(&m->params);
+    for (cj_params *p = m->params, *next; p; p = next) {
+        next = p->older;
+        cj__params_clear(p);
+        cj__free(c, p, sizeof *p);
+    }
+    if (m->reparametrisation) cj__free(c, m->reparametrisation, sizeof *m->reparametrisation);
     cj__free(c, m->item, (size_t)m->cap * sizeof *m->item);
     cj__free(c, m->self, m->self_size);
     cj__free(c, m, sizeof *m);
@@ -48,8 +61,6 @@ cj_module *cj_module_new(cj_ctx *c, const cj_module_type *type, size_t self_size
     m->ctx = c;
     m->type = type;
     m->training = true;
-    m->params.ctx = c;
-    m->params_seen = -1;
     m->self_size = self_size;
     m->self = self_size ? cj__zalloc(c, self_size) : NULL;
     if (self_size && !m->self) {
@@ -200,31 +211,103 @@ static int walk(cj_module *m, char *path, size_t at, void (*visit)(void *, const
     return n;
 }
 
-static int tree_size(const cj_module *m)
+static void count(const cj_module *m, cj_module_census *n)
 {
-    int n = m->n;
-    for (int i = 0; i < m->n; i++)
-        if (m->item[i].child) n += tree_size(m->item[i].child);
-    return n;
+    n->members += m->n;
+    for (int i = 0; i < m->n; i++) {
+        const entry *e = &m->item[i];
+        if (e->child) count(e->child, n);
+        else n->frozen += !e->buffer && !(e->tensor->flags & CJ_T_REQUIRES);
+    }
 }
 
 static void collect(void *user, const char *name, cj_tensor *t, bool buffer)
 {
-    if (!buffer) cj__params_add(user, name, t);
+    if (!buffer && t->flags & CJ_T_REQUIRES) cj__params_add(user, name, t);
 }
 
 cj_params *cj_module_params(cj_module *m)
 {
     if (!m || m->ctx->error) return NULL;
-    int size = tree_size(m);
-    if (m->params_seen != size) {
-        cj__params_clear(&m->params);
-        char path[CJ_MAX_PATH_NAME] = "";
-        walk(m, path, 0, collect, &m->params);
-        if (m->ctx->error) return NULL;
-        m->params_seen = size;
+    cj_module_census now = { 0 };
+    count(m, &now);
+    if (m->params && m->seen.members == now.members && m->seen.frozen == now.frozen) return m->params;
+    cj_params *p = cj__zalloc(m->ctx, sizeof *p);
+    if (!p) return NULL;
+    p->ctx = m->ctx;
+    char path[CJ_MAX_PATH_NAME] = "";
+    walk(m, path, 0, collect, p);
+    if (m->ctx->error) {
+        cj__params_clear(p);
+        cj__free(m->ctx, p, sizeof *p);
+        return NULL;
     }
-    return &m->params;
+    if (m->params) memset(m->params->flat, 0, sizeof m->params->flat); /* an optimiser of the older list sees that it is out of date */
+    p->older = m->params;
+    m->params = p;
+    m->seen = now;
+    return p;
+}
+
+void cj_module_freeze(cj_module *m, bool frozen)
+{
+    if (!m || m->ctx->error) return;
+    for (int i = 0; i < m->n; i++) {
+        entry *e = &m->item[i];
+        if (e->child) cj_module_freeze(e->child, frozen);
+        else if (!e->buffer && frozen) e->tensor->flags &= (uint8_t)~CJ_T_REQUIRES;
+        else if (!e->buffer) e->tensor->flags |= CJ_T_REQUIRES;
+    }
+}
+
+void cj_module_hook(cj_module *m, cj_module_hook_fn fn, void *user)
+{
+    if (!m) return;
+    m->hook = fn;
+    m->hook_user = user;
+}
+
+/* ---- another parameter in the place of "weight" ------------------------------------------------------------------------------------------------- */
+
+cj_tensor *cj__module_own(const cj_module *m, const char *name)
+{
+    for (int i = 0; i < m->n; i++)
+        if (m->item[i].tensor && strcmp(m->item[i].name, name) == 0) return m->item[i].tensor;
+    return NULL;
+}
+
+void cj__module_visit_own(cj_module *m, void (*visit)(void *user, const char *name, cj_tensor *t), void *user)
+{
+    for (int i = 0; i < m->n; i++)
+        if (m->item[i].tensor) visit(user, m->item[i].name, m->item[i].tensor);
+}
+
+bool cj__module_reparametrise(cj_module *m, const cj_reparametrisation *r, const char *name)
+{
+    cj_ctx *c = m->ctx;
+    cj_tensor *weight = cj__module_own(m, "weight");
+    cj_reparametrisation *own = cj__zalloc(c, sizeof *own);
+    if (!own) return false;
+    *own = *r;
+    for (int i = 0; i < m->n; i++)
+        if (m->item[i].tensor == weight) snprintf(m->item[i].name, MAX_NAME, "%s", name);
+    own->original = weight;
+    m->reparametrisation = own;
+    *(cj_tensor **)m->self = NULL; /* only while the layer runs there is a weight */
+    m->seen.members = -1;          /* the name has changed */
+    return true;
+}
+
+/* The layer keeps its weight in the first place of self: so do all layers of this library that have one. */
+bool cj__module_can_reparametrise(cj_module *m, const char *function)
+{
+    if (!m || m->ctx->error) return false;
+    cj_tensor *weight = cj__module_own(m, "weight");
+    if (m->reparametrisation)
+        return cj__error(m->ctx, CJ_EVALUE, "%s: the weight of this %s is reparametrised already", function, m->type->name);
+    if (!weight || !m->self || m->self_size < sizeof weight || *(cj_tensor **)m->self != weight || weight->ndim < 2)
+        return cj__error(m->ctx, CJ_EVALUE, "%s: a %s has no weight [out, ..] of its own", function, m->type->name);
+    return true;
 }
 
 typedef struct visitor {
@@ -254,8 +337,36 @@ cj_tensor *cj_forward(cj_module *m, cj_tensor *x)
     if (!cj__usable(c, m->type->name, 0, x)) return c->poison;
     int frame = cj__frame_open(c);
     if (!frame) return c->poison;
+    cj_tensor **weight = m->reparametrisation ? m->self : NULL;
+    if (weight) *weight = m->reparametrisation->value(m, m->reparametrisation);
+    cj__module_begins(m, x);
     cj_tensor *y = m->type->forward(m, m->self, x);
+    if (weight) *weight = NULL;
     if (!y) y = c->poison;
     cj__frame_close(c, frame, &y, 1);
+    cj__module_ends(m, x, y);
     return y;
+}
+
+cj_tensor *cj__forward_as(cj_module *m, const char *name, cj_tensor *x)
+{
+    if (!m) return x ? x->ctx->poison : NULL;
+    cj_enter(m->ctx, name);
+    cj_tensor *y = cj_forward(m, x);
+    cj_leave(m->ctx);
+    return y;
+}
+
+void cj__module_begins(cj_module *m, cj_tensor *x)
+{
+    cj_observer *o = m->ctx->observer;
+    if (o && !m->ctx->error) o->begins(o, m, x);
+}
+
+void cj__module_ends(cj_module *m, cj_tensor *x, cj_tensor *y)
+{
+    cj_observer *o = m->ctx->observer;
+    if (m->ctx->error) return;
+    if (o) o->ends(o, m, y);
+    if (m->hook) m->hook(m->hook_user, m, x, y);
 }

@@ -1,4 +1,4 @@
-/* Normalisation layers: batch norm with its running statistics, group, instance and RMS norm. */
+/* Normalisation layers: batch norm with its running statistics, group, instance and RMS norm, whitening. */
 #include "nn/nn.h"
 
 /* ---- batch norm ------------------------------------------------------------------------------------------------------------------------------------------ */
@@ -154,4 +154,52 @@ cj_module *cj_rms_norm_layer(cj_ctx *c, int64_t dim, const cj_norm_layer_opts *o
     cj_norm_layer_opts o = opts ? *opts : (cj_norm_layer_opts){ 0 };
     if (!c || !channels_fit(c, "rms_norm layer", dim)) return NULL;
     return norm_layer(c, &rms_norm_type, dim, 1, o.eps, !o.no_affine, false);
+}
+
+/* ---- whitening: features without correlations, of variance 1 ---------------------------------------------------------------------------------------------- */
+
+typedef struct whiten {
+    cj_tensor *mean, *matrix; /* running */
+    cj_whiten_opts opts;
+    double momentum;
+} whiten;
+
+static void towards(cj_tensor *running, cj_tensor *batch, double momentum)
+{
+    cj_tensor *now = cj_detach(running), *new = cj_cast(cj_detach(batch), (cj_dtype)running->dtype);
+    cj_assign_at_close_(running, cj_add(now, cj_mul_scalar(cj_sub(new, now), momentum)));
+}
+
+static cj_tensor *whiten_forward(cj_module *m, void *self, cj_tensor *x)
+{
+    const whiten *l = self;
+    cj_ctx *c = cj_module_ctx(m);
+    if (x->ndim != 2 || x->shape[1] != l->mean->shape[0])
+        return cj_fail(c, CJ_ESHAPE, "whiten layer: input %s; [n, %lld] expected", cj__tensor_text(x), (long long)l->mean->shape[0]);
+    if (!cj_module_training(m)) return cj_matmul(cj_sub(x, l->mean), l->matrix);
+    cj_whitened w = cj_whiten(x, &l->opts);
+    towards(l->mean, w.mean, l->momentum);
+    towards(l->matrix, w.matrix, l->momentum);
+    return w.value;
+}
+static const cj_module_type whiten_type = { "Whiten", whiten_forward, NULL };
+
+cj_module *cj_whiten_layer(cj_ctx *c, int64_t dim, const cj_whiten_layer_opts *opts)
+{
+    cj_whiten_layer_opts o = opts ? *opts : (cj_whiten_layer_opts){ 0 };
+    if (!c || !channels_fit(c, "whiten layer", dim)) return NULL;
+    if (!(o.momentum >= 0 && o.momentum <= 1) || !(o.eps >= 0 || o.eps == CJ_ZERO)) {
+        cj_fail(c, CJ_EVALUE, "whiten layer: momentum %g, eps %g; [0, 1] and not negative expected", o.momentum, o.eps);
+        return NULL;
+    }
+    cj_module *m = cj_module_new(c, &whiten_type, sizeof(whiten));
+    if (!m) return NULL;
+    whiten *l = cj_module_self(m);
+    l->opts = (cj_whiten_opts){ .eps = o.eps };
+    l->momentum = o.momentum == 0 ? 0.1 : o.momentum;
+    cj_scope s = cj_scope_open(c);
+    l->mean = cj_module_buffer(m, "running_mean", cj_zeros(c, CJ_SHAPE(dim), CJ_F32));
+    l->matrix = cj_module_buffer(m, "running_matrix", cj_eye(c, dim, CJ_F32));
+    cj_scope_close(s);
+    return c->error ? NULL : m;
 }

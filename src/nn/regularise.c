@@ -1,6 +1,7 @@
-/* Penalties on parameters, to be added to a loss, and the max-norm constraint. */
+/* Penalties on parameters and on the derivative of a network, to be added to a loss; the max-norm constraint; distillation; bootstrap samples. */
 #include <math.h>
 
+#include "cajal/math.h"
 #include "nn/nn.h"
 
 /* l1·sum |w| + l2·sum w² over all parameters */
@@ -44,4 +45,101 @@ cj_tensor *cj_max_norm_(cj_tensor *w, double most)
     cj_scope_close(s);
     cj_grad_mode(c, grad);
     return c->error ? c->poison : w;
+}
+
+/* ---- penalties on weights alone: parameters with two axes or more ---------------------------------------------------------------------------------- */
+
+static cj_tensor *square_norm(cj_tensor *w) { return cj_sum(cj_square(w), NULL); }
+static cj_tensor *largest_singular_value_squared(cj_tensor *w)
+{
+    return cj_square(cj_matrix_norm(cj_reshape(w, CJ_SHAPE(w->shape[0], w->numel / w->shape[0])), CJ_NORM_2));
+}
+
+/* mu/2 · sum over weights of f */
+static cj_tensor *weights_penalty(const cj_params *p, double mu, cj_tensor *(*f)(cj_tensor *w), const char *op)
+{
+    if (!p) return NULL;
+    cj_ctx *c = p->ctx;
+    if (c->error) return c->poison;
+    if (!(mu >= 0 && isfinite(mu))) return cj_fail(c, CJ_EVALUE, "%s: weight %g; it must not be negative", op, mu);
+    int frame = cj__frame_open(c);
+    if (!frame) return c->poison;
+    cj_tensor *sum = cj_scalar(c, 0);
+    for (int i = 0; i < p->n; i++)
+        if (p->item[i].tensor->ndim >= 2 && p->item[i].tensor->numel) sum = cj_add(sum, f(p->item[i].tensor));
+    sum = cj_mul_scalar(sum, mu / 2);
+    cj__frame_close(c, frame, &sum, 1);
+    return sum;
+}
+cj_tensor *cj_tikhonov_penalty(const cj_params *p, double mu) { return weights_penalty(p, mu, square_norm, "tikhonov_penalty"); }
+cj_tensor *cj_spectral_penalty(const cj_params *p, double mu)
+{
+    return weights_penalty(p, mu, largest_singular_value_squared, "spectral_penalty");
+}
+
+/* ---- the derivative of the network -------------------------------------------------------------------------------------------------------------------- */
+
+cj_tensor *cj_jacobian_penalty(cj_module *m, cj_tensor *x)
+{
+    static const char op[] = "jacobian_penalty";
+    if (!m) return x ? cj_fail(x->ctx, CJ_EVALUE, "%s: the module is NULL", op) : NULL;
+    cj_ctx *c = cj_module_ctx(m);
+    if (c->error || !cj__usable(c, op, 0, x)) return c->poison;
+    if (!cj_dtype_is_float((cj_dtype)x->dtype) || x->ndim < 1 || !x->numel)
+        return cj_fail(c, CJ_ESHAPE, "%s: input %s %s; floats [examples, ..] expected", op, cj_dtype_name((cj_dtype)x->dtype),
+                       cj__tensor_text(x));
+    int frame = cj__frame_open(c);
+    if (!frame) return c->poison;
+    cj_tensor *at = cj_require_grad(x), *y = cj_forward(m, at), *sum = cj_scalar(c, 0);
+    int64_t n = x->shape[0];
+    if (!c->error && (y->ndim < 1 || y->shape[0] != n))
+        cj_fail(c, CJ_ESHAPE, "%s: %s gives %s; a result per example expected", op, cj__tensor_text(x), cj__tensor_text(y));
+    cj_tensor *columns =
+        cj_reshape(y, CJ_SHAPE(n, -1)); /* examples do not mix: the gradient of a column's sum has a row of every example's Jacobian */
+    for (int64_t k = 0; !c->error && k < columns->shape[1]; k++) {
+        cj_tensor *g;
+        if (!cj_grad(cj_sum(cj_select(columns, 1, k), NULL), &at, 1, &g, &(cj_grad_opts){ .create_graph = true, .allow_unused = true }))
+            break;
+        sum = cj_add(sum, square_norm(g));
+    }
+    sum = cj_mul_scalar(sum, 1 / (double)n);
+    cj__frame_close(c, frame, &sum, 1);
+    return sum;
+}
+
+/* ---- distillation (Hinton, Vinyals & Dean 2015) -------------------------------------------------------------------------------------------------------------- */
+
+cj_tensor *cj_distillation_loss(cj_tensor *student, cj_tensor *teacher, cj_tensor *target, const cj_distillation_opts *opts)
+{
+    static const char op[] = "distillation_loss";
+    cj_distillation_opts o = opts ? *opts : (cj_distillation_opts){ 0 };
+    if (!student) return NULL;
+    cj_ctx *c = student->ctx;
+    double t = o.temperature == 0 ? 4 : o.temperature, lambda = o.lambda == 0 ? 0.9 : o.lambda == CJ_ZERO ? 0 : o.lambda;
+    if (c->error || !cj__usable(c, op, 0, student) || !cj__usable(c, op, 1, teacher)) return c->poison;
+    bool alike = student->ndim >= 2 && student->ndim == teacher->ndim;
+    for (int d = 0; d < student->ndim && alike; d++) alike = student->shape[d] == teacher->shape[d];
+    if (!alike)
+        return cj_fail(c, CJ_ESHAPE, "%s: student %s, teacher %s; logits [.., C] alike expected", op, cj__tensor_text(student),
+                       cj__tensor_text(teacher));
+    if (!(t > 0 && isfinite(t)) || !(lambda >= 0 && lambda <= 1))
+        return cj_fail(c, CJ_EVALUE, "%s: temperature %g, lambda %g; above 0 and in [0, 1] expected", op, t, lambda);
+    if (!target && lambda < 1) return cj_fail(c, CJ_EVALUE, "%s: lambda %g needs targets", op, lambda);
+    int frame = cj__frame_open(c);
+    if (!frame) return c->poison;
+    int64_t classes = student->shape[student->ndim - 1];
+    cj_shape flat = CJ_SHAPE(-1, classes);
+    cj_tensor *p = cj_log_softmax(cj_mul_scalar(cj_reshape(cj_detach(teacher), flat), 1 / t), -1);
+    cj_tensor *q = cj_log_softmax(cj_mul_scalar(cj_reshape(student, flat), 1 / t), -1);
+    cj_tensor *loss = cj_mul_scalar(cj_kl_div(q, p, &(cj_kl_opts){ .log_target = true, .batch_mean = true }), lambda * t * t);
+    if (lambda < 1) loss = cj_add(loss, cj_mul_scalar(cj_cross_entropy(student, target, NULL), 1 - lambda));
+    cj__frame_close(c, frame, &loss, 1);
+    return loss;
+}
+
+cj_tensor *cj_bootstrap(cj_ctx *c, int64_t n)
+{
+    if (!c || c->error) return c ? c->poison : NULL;
+    if (n < 1) return cj_fail(c, CJ_EVALUE, "bootstrap: %lld examples", (long long)n);
+    return cj_randint(c, 0, n, CJ_SHAPE(n), &(cj_random_opts){ .stream = CJ_STREAM_DATA });
 }
