@@ -308,16 +308,16 @@ static void train_learning_curves(void **state)
     cj_seed(c, 12);
     const int64_t size[3] = { 20, 80, 320 };
     for (int i = 0; i < 3; i++) polynomial(1, size[i], &train[i], &val[i]);
-    assert_int_equal(cj_learning_curve(train, val, 3, wanted), CJ_FIT_BIAS);
+    assert_int_equal(cj_learning_curve(train, val, 3, wanted), CJ_LACK_MODEL);
     polynomial(5, 320, &more_train, &more_val);
     assert_true(more_val < val[2]);
-    assert_int_equal(cj_learning_curve(&more_train, &more_val, 1, wanted), CJ_FIT_GOOD);
+    assert_int_equal(cj_learning_curve(&more_train, &more_val, 1, wanted), CJ_LACK_NOTHING);
 
     polynomial(15, 20, &train[0], &val[0]);
-    assert_int_equal(cj_learning_curve(train, val, 1, wanted), CJ_FIT_VARIANCE);
+    assert_int_equal(cj_learning_curve(train, val, 1, wanted), CJ_LACK_DATA);
     polynomial(15, 2000, &more_train, &more_val);
     assert_true(more_val < val[0]);
-    assert_int_equal(cj_learning_curve(&more_train, &more_val, 1, wanted), CJ_FIT_GOOD);
+    assert_int_equal(cj_learning_curve(&more_train, &more_val, 1, wanted), CJ_LACK_NOTHING);
 }
 
 int main(void)

@@ -162,8 +162,8 @@ typedef enum cj_curve {
 } cj_curve;
 CJ_API cj_curve cj_loss_curve(const double *loss, int64_t n);
 /* Training and validation error for growing amounts of data, and the error that is wanted: too small a model (bias) has both too high, too few data (variance) only the second. */
-typedef enum cj_fit { CJ_FIT_GOOD, CJ_FIT_BIAS, CJ_FIT_VARIANCE } cj_fit;
-CJ_API cj_fit cj_learning_curve(const double *train, const double *val, int64_t n, double wanted);
+typedef enum cj_lack { CJ_LACK_NOTHING, CJ_LACK_MODEL, CJ_LACK_DATA } cj_lack;
+CJ_API cj_lack cj_learning_curve(const double *train, const double *val, int64_t n, double wanted);
 
 /* A number to search over: n values from low to high, with equal differences or, with log, equal ratios. */
 typedef struct cj_axis {

@@ -30,12 +30,12 @@ cj_curve cj_loss_curve(const double *loss, int64_t n)
     return CJ_CURVE_GOOD;
 }
 
-cj_fit cj_learning_curve(const double *train, const double *val, int64_t n, double wanted)
+cj_lack cj_learning_curve(const double *train, const double *val, int64_t n, double wanted)
 {
-    if (n < 1) return CJ_FIT_GOOD;
+    if (n < 1) return CJ_LACK_NOTHING;
     double t = train[n - 1], v = val[n - 1];
-    if (v <= wanted) return CJ_FIT_GOOD;
-    return t > wanted ? CJ_FIT_BIAS : CJ_FIT_VARIANCE;
+    if (v <= wanted) return CJ_LACK_NOTHING;
+    return t > wanted ? CJ_LACK_MODEL : CJ_LACK_DATA;
 }
 
 /* ---- splits ---------------------------------------------------------------------------------------------------------------------------------- */
