@@ -28,7 +28,7 @@ row() {
     found=$(sed -n "s/.*\"$key\":\([-+.0-9e]*\).*/\1/p" out | tail -1)
     ok=$(awk -v f="${found:-nan}" -v v="$value" -v s="$sense" 'BEGIN { print (f != "nan" && (s == "LEAST" ? f >= v : f <= v)) ? "reached" : "MISSED" }')
     [ $status = 0 ] && [ "$ok" = reached ] || failures=$((failures + 1))
-    echo "cajal train $*: $key ${found:-none} (wanted: $(echo "$sense" | tr 'A-Z' 'a-z') $value) in $(($(date +%s) - start)) s: $ok$(head -c 200 err)"
+    echo "cajal train $*: $key ${found:-none} (wanted: $(echo "$sense" | tr '[:upper:]' '[:lower:]') $value) in $(($(date +%s) - start)) s: $ok$(head -c 200 err)"
 }
 
 row test_accuracy LEAST 0.983 mlp --data mnist
