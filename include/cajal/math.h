@@ -280,6 +280,7 @@ typedef struct cj_dist {
     cj_tensor *shift, *factor;   /* cj_dist_affine, or NULL */
     bool exp;                    /* cj_dist_exp */
     cj_tensor *weights;          /* cj_dist_mixture: log weights [.., K], or NULL */
+    cj_tensor *logits;           /* categorical, multinomial, mixture: as they were given */
 } cj_dist;
 CJ_API cj_dist cj_dist_normal(cj_tensor *loc, cj_tensor *scale);
 CJ_API cj_dist cj_dist_laplace(cj_tensor *loc, cj_tensor *scale);                  /* e^(-|x - loc|/scale) / (2 scale) */
@@ -317,8 +318,8 @@ CJ_API cj_dist cj_dist_mixture(cj_tensor *logits, cj_dist d);
 typedef struct cj_dist_opts {
     cj_stream stream;  /* CJ_STREAM_USER by default */
 } cj_dist_opts;
-/* `shape` outcomes of each distribution of the batch: [shape, batch] (vectors: and their axis). The same bits at every level and number of threads, except that exp and an
- * affine map are cj_exp, cj_mul and cj_add. Gradients flow to the parameters of continuous kinds: by formula, for gamma, beta, Dirichlet and Student by implicit
+/* `shape` outcomes of each distribution of the batch: [shape, batch] (vectors: and their axis). The same bits at every level and number of threads.
+ * Gradients flow to the parameters of continuous kinds: by formula, for gamma, beta, Dirichlet and Student by implicit
  * differentiation (first order); none for von Mises, discrete kinds and mixtures. */
 CJ_API cj_tensor *cj_dist_sample(cj_dist d, cj_shape shape, const cj_dist_opts *opts);
 typedef struct cj_choice_opts {

@@ -158,9 +158,11 @@ cj_dist(cj_dist_dirichlet)(cj_tensor *concentration)
 {
     return made(CJ_DIST_DIRICHLET, concentration, (parameter){ "concentration", POSITIVE }, NO_PARAMETER, NO_PARAMETER);
 }
+/* Densities take normalised logits, samples those that were given: rounding in the normalisation may differ between levels. */
 static cj_dist of_logits(cj_dist_kind kind, cj_tensor *logits)
 {
     cj_dist d = made(kind, logits, (parameter){ "logits", LOGIT }, NO_PARAMETER, NO_PARAMETER);
+    d.logits = d.p[0];
     cj_ctx *c = cj__dist_ctx(&d, cj__dists[kind].name);
     /* normalised; a row without any class has no maximum */
     if (c && checked(c, cj__dists[kind].name, 0, (parameter){ "logsumexp of logits", FINITE },
@@ -217,6 +219,7 @@ cj_dist(cj_dist_mixture)(cj_tensor *logits, cj_dist d)
         return d;
     }
     d.weights = cj_cast(of.p[0], (cj_dtype)d.p[0]->dtype);
+    d.logits = of.logits;
     return d;
 }
 
@@ -311,8 +314,8 @@ static cj_tensor *sample(const cj_dist *d, cj_shape shape, cj_shape batch, cj_st
     case CJ_DIST_POISSON: return cj__draw(CJ_DRAW_POISSON, d->p[0], NULL, 0, shape, s);
     case CJ_DIST_MULTIVARIATE_NORMAL:
     case CJ_DIST_LOW_RANK_NORMAL: return cj__gaussian_sample(d, shape, batch, s);
-    case CJ_DIST_CATEGORICAL: return cj__draw(CJ_DRAW_CATEGORICAL, d->p[0], NULL, 0, shape, s);
-    default: return cj__draw(CJ_DRAW_MULTINOMIAL, d->p[0], NULL, d->count, shape, s);
+    case CJ_DIST_CATEGORICAL: return cj__draw(CJ_DRAW_CATEGORICAL, d->logits, NULL, 0, shape, s);
+    default: return cj__draw(CJ_DRAW_MULTINOMIAL, d->logits, NULL, d->count, shape, s);
     }
 }
 
@@ -323,6 +326,7 @@ cj_tensor *(cj_dist_sample)(cj_dist d, cj_shape shape, const cj_dist_opts *opts)
     cj_tensor *poison = c->poison;
     if (!cj__dist_ctx(&d, "sample")) return poison;
     const cj_stream s = opts ? opts->stream : CJ_STREAM_USER;
+    if (!d.logits) d.logits = d.weights ? d.weights : d.p[0];
     cj_shape batch = { 0 };
     shape = outcome_shape(&d, shape, &batch);
     if (shape.ndim < 0) return c->poison;
@@ -331,12 +335,12 @@ cj_tensor *(cj_dist_sample)(cj_dist d, cj_shape shape, const cj_dist_opts *opts)
     if (discrete) c->grad_enabled = false;
     cj_tensor *x = sample(&d, shape, batch, s);
     if (d.shift) x = cj_add(d.shift, cj_mul(d.factor, x));
-    if (d.exp) x = cj_exp(x);
+    if (d.exp) x = cj__ordered_exp(x);
     if (d.weights) {
         const bool vector = cj__dists[d.kind].vector;
         const int64_t own = shape.ndim ? shape.dim[shape.ndim - 1] : 1;
         shape.ndim -= vector;
-        cj_tensor *k = cj_unsqueeze(cj__draw(CJ_DRAW_CATEGORICAL, d.weights, NULL, 0, shape, s), -1);
+        cj_tensor *k = cj_unsqueeze(cj__draw(CJ_DRAW_CATEGORICAL, d.logits, NULL, 0, shape, s), -1);
         if (vector) {
             shape.dim[shape.ndim - 1] = 1, shape.dim[shape.ndim++] = own;
             k = cj_expand(cj_unsqueeze(k, -1), shape);

@@ -19,6 +19,9 @@ typedef enum cj_draw_kind {
 cj_tensor *cj__draw(cj_draw_kind kind, cj_tensor *a, cj_tensor *b, int64_t count, cj_shape shape, cj_stream stream);
 cj_tensor *cj__draw_noise(cj_ctx *c, cj_draw_kind kind, cj_shape shape, cj_dtype dtype, cj_stream stream);
 cj_tensor *cj__gammainc_da(cj_tensor *a, cj_tensor *x);
+/* e^x with the same bits at every level: of a number, and of a tensor (ordered.c). */
+double cj__even_exp(double x);
+cj_tensor *cj__ordered_exp(cj_tensor *x);
 /* z [.., k] and matrices a [.., k, m], whose batch is the end of z's: [.., m], with sums in one order (ordered.c). */
 cj_tensor *cj__ordered_product(cj_tensor *z, cj_tensor *a);
 

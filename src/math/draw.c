@@ -28,17 +28,6 @@ static double uniform(source *s)
 }
 static double exponential(source *s) { return -cj_philox_log_f64(uniform(s)); }
 
-/* e^x, x <= 0: 2^k e^r, |r| <= log(2)/2, by 14 terms of the series (the next is below 2^-56). */
-static double exp_of(double x)
-{
-    if (!(x > -700)) return 0;
-    const double k = floor(fma(x, 1.44269504088896340736, 0.5)),
-                 r = fma(k, -1.90821492927058770002e-10, fma(k, -6.93147180369123816490e-01, x));
-    double sum = 1;
-    for (int i = 14; i > 0; i--) sum = fma(sum, r / i, 1);
-    return cj_philox_float64((uint64_t)((int64_t)k + 1023) << 52) * sum;
-}
-
 /* atan t, t >= 0: inverted above 1, halved twice by atan t = 2 atan(t / (1 + sqrt(1 + t²))), then the series up to t^25. */
 static double atan_of(double t)
 {
@@ -56,7 +45,8 @@ static double atan_of(double t)
 static double gamma_draw(source *s, double a)
 {
     if (!(a > 0) || isinf(a)) return NAN;
-    const double boost = a < 1 ? exp_of(cj_philox_log_f64(uniform(s)) / a) : 1, d = (a < 1 ? a + 1 : a) - 1.0 / 3, c = 1 / sqrt(9 * d);
+    const double boost = a < 1 ? cj__even_exp(cj_philox_log_f64(uniform(s)) / a) : 1, d = (a < 1 ? a + 1 : a) - 1.0 / 3,
+                 c = 1 / sqrt(9 * d);
     for (int attempt = 0; attempt < 1000; attempt++) { /* each is accepted with probability above 0.95 */
         uint64_t w[2];
         double normal[2];
@@ -144,11 +134,11 @@ static void multinomial_draw(source *s, const cj_tensor *logits, int64_t at, int
 {
     double top = -INFINITY, rest = 0;
     for (int64_t k = 0; k < n; k++) top = fmax(top, cj__load(logits, at + k));
-    for (int64_t k = 0; k < n; k++) rest += exp_of(cj__load(logits, at + k) - top);
+    for (int64_t k = 0; k < n; k++) rest += cj__even_exp(cj__load(logits, at + k) - top);
     int64_t last = n - 1; /* whose probability is not 0 */
     while (last > 0 && !(cj__load(logits, at + last) > -INFINITY)) last--;
     for (int64_t k = 0; k < n; k++) {
-        const double p = exp_of(cj__load(logits, at + k) - top);
+        const double p = cj__even_exp(cj__load(logits, at + k) - top);
         const double count = k == last ? trials : trials > 0 && p > 0 ? binomial_draw(s, trials, fmin(1, p / rest)) : 0;
         cj__store(t, out + (size_t)k * cj_dtype_size(t), count);
         trials -= count, rest -= p;

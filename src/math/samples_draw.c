@@ -48,6 +48,11 @@ CALL(laplace_of)
     return cj_dist_sample(cj_dist_laplace(in[0], in[1]), CJ_SHAPE(2), NULL);
 }
 
+CALL(ordered_exp_of)
+{
+    (void)c, (void)s;
+    return cj__ordered_exp(in[0]);
+}
 CALL(ordered_of)
 {
     (void)c, (void)s;
@@ -68,6 +73,10 @@ void cj__samples_draw(cj_sample_list *l, const char *name)
                  { "draw_laplace", laplace_of, 2, CJ_DOMAIN_POSITIVE } };
     static const cj_shape sizes[] = { { 2, { 4, 5 } }, { 1, { 129 } }, { 2, { 37, 61 } } };
     static const char *const labels[] = { "plain", "129", "large" };
+    if (IS("ordered_exp"))
+        for (int k = 0; k < SHAPES; k++)
+            input(add(l, shapes[k].label, ordered_exp_of, CJ_SAMPLE_EXACT | CJ_SAMPLE_FLOAT | size_flags(shapes[k].a)), shapes[k].a,
+                  CJ_DOMAIN_REAL);
     if (IS("ordered_product")) {
         input(input(add(l, "one matrix", ordered_of, CJ_SAMPLE_FLOAT), CJ_SHAPE(4, 5), CJ_DOMAIN_REAL), CJ_SHAPE(5, 3), CJ_DOMAIN_REAL);
         input(input(add(l, "batch", ordered_of, CJ_SAMPLE_FLOAT), CJ_SHAPE(2, 3, 4), CJ_DOMAIN_REAL), CJ_SHAPE(3, 4, 6), CJ_DOMAIN_REAL);
