@@ -57,6 +57,129 @@ CJ_API bool cj_npz_save(cj_ctx *c, const char *path, const cj_named *item, int n
 CJ_API cj_archive *cj_safetensors_load(cj_ctx *c, const char *path);           /* NULL after an error */
 CJ_API bool cj_safetensors_save(cj_ctx *c, const char *path, const cj_named *item, int n, const cj_text_pair *pair, int pairs);
 
+/* ---- readers ------------------------------------------------------------------------------------------------------------------------------------------
+ *
+ * Every reader takes a plain file, or one compressed with gzip or xz (by its first bytes, where zlib and liblzma were found at build time), of at most 2 GiB.
+ * What a file says about itself is checked before memory is asked for; memory grows with what is there.  A wrong, cut or hostile file is CJ_EFILE with the
+ * file, the byte, what was expected and what was found; the reader then returns NULL (or false).  Tensors belong to the innermost scope, structures live
+ * until they are freed (NULL is fine) or the context is, with their tensors. */
+
+/* IDX (MNIST's format): u8, i32, f32 and f64 as they are; i8 and i16 become i32.  1 to 8 dimensions. */
+CJ_API cj_tensor *cj_idx_load(cj_ctx *c, const char *path);
+
+/* CIFAR's binary format: records of `labels` bytes (1: CIFAR-10; 2: CIFAR-100, coarse and fine) and 3072 of an image.
+ * *x u8 [n, 3, 32, 32], *y i64 [n], for two labels [n, 2]. */
+CJ_API bool cj_cifar_load(cj_ctx *c, const char *path, int labels, cj_tensor **x, cj_tensor **y);
+
+/* Tables of comma-separated values (RFC 4180: quotes, doubled quotes, line breaks in quotes; also blank-separated columns). */
+typedef struct cj_csv_opts {
+    char delimiter;      /* ',' by default; ' ' for runs of blanks */
+    int header;          /* 0: a first line without any number is one; 1: there is one; -1: there is none */
+    const char *missing; /* a text that stands for a missing value, besides empty fields, NA, NaN and ? */
+} cj_csv_opts;
+
+typedef struct cj_column {
+    const char *name;               /* of the header; "0", "1", … without one */
+    int64_t categories;             /* different texts; 0: the column is numeric */
+    const char *const *category;    /* in ascending order of bytes */
+    int64_t missing;                /* rows without a value: NaN */
+} cj_column;
+
+typedef struct cj_table {
+    int64_t rows, columns;
+    cj_tensor *x;                   /* f64 [rows, columns]: numbers, category numbers, NaN */
+    const cj_column *column;
+} cj_table;
+
+CJ_API cj_table *cj_csv_load(cj_ctx *c, const char *path, const cj_csv_opts *opts);
+CJ_API void cj_table_free(cj_table *t);
+
+/* PNG (libpng) and JPEG (libjpeg), by the first bytes: u8 [channels, height, width], 1 channel for grey, 3 for colour; transparency is laid over black,
+ * palettes and 16 bits are made 8 bits. At most 2^26 pixels. */
+CJ_API cj_tensor *cj_image_load(cj_ctx *c, const char *path);
+/* u8, or a float type with values 0 … 1: [height, width], [1, height, width] or [3, height, width]. */
+CJ_API bool cj_image_save(cj_tensor *image, const char *path);
+
+/* A folder of folders, one per class in the order of their names, with PNG and JPEG files in the order of theirs. */
+typedef struct cj_image_folder_opts {
+    int64_t height, width; /* every image is brought to this size by bilinear resampling; 0: the size of the first, which the others must have */
+    int channels;          /* 1 (grey = 0.299 R + 0.587 G + 0.114 B) or 3; 0: 3 */
+} cj_image_folder_opts;
+
+typedef struct cj_image_folder {
+    int64_t n, classes;
+    cj_tensor *x, *y;                   /* u8 [n, channels, height, width], i64 [n] */
+    const char *const *class_names;
+    const char *const *files;           /* n of them, CLASS/NAME */
+} cj_image_folder;
+CJ_API cj_image_folder *cj_image_folder_load(cj_ctx *c, const char *path, const cj_image_folder_opts *opts);
+CJ_API void cj_image_folder_free(cj_image_folder *f);
+
+/* A file's bytes: u8 [n]. */
+CJ_API cj_tensor *cj_bytes_load(cj_ctx *c, const char *path);
+
+/* A text's lines, without their line ends (LF or CR LF).  It must be UTF-8 without zero bytes; a byte-order mark is passed over. */
+typedef struct cj_lines {
+    int64_t n;
+    const char *const *line;
+    const int64_t *length;              /* bytes of each */
+} cj_lines;
+CJ_API cj_lines *cj_lines_load(cj_ctx *c, const char *path);
+/* Two texts, one the translation of the other line by line: equally many lines, or an error. */
+CJ_API bool cj_parallel_load(cj_ctx *c, const char *path_a, const char *path_b, cj_lines **a, cj_lines **b);
+CJ_API void cj_lines_free(cj_lines *l);
+
+/* MATLAB's format 5 (save -v6, -v7): the real numeric and logical arrays of the file as tensors (row-major; double f64, single f32, int8 to uint16 and int32
+ * i32, uint8 u8, uint32 and 64 bits i64, logical bool), one-line texts as metadata.  Cells, structures, sparse and complex arrays are passed over; format 7.3
+ * (HDF5) is refused. */
+CJ_API cj_archive *cj_mat_load(cj_ctx *c, const char *path);
+
+/* A graph as compressed sparse rows: the neighbours of node i are target[offset[i]] … target[offset[i+1] - 1], in ascending order, each once. */
+typedef struct cj_graph {
+    int64_t nodes, edges;               /* edges: entries of target; an undirected edge has two, a loop one */
+    cj_tensor *offset, *target;         /* i64 [nodes + 1], i64 [edges] */
+    cj_tensor *weight;                  /* f32 [edges], or NULL */
+    cj_tensor *x, *y;                   /* f32 [nodes, features], i64 [nodes] (-1: unknown), or NULL */
+    int64_t features, classes;
+    cj_tensor *train, *val, *test;      /* i64: nodes, or NULL */
+    const char *const *label;           /* names of the nodes, or NULL */
+    bool directed;
+} cj_graph;
+/* GML (Himsolt 1997): nodes with ids and labels, edges with values as weights. */
+CJ_API cj_graph *cj_gml_load(cj_ctx *c, const char *path);
+/* Planetoid (Yang, Cohen, Salakhutdinov 2016): FOLDER/ind.NAME.x, .tx, .allx, .y, .ty, .ally, .graph, .test.index.  Their Python pickles are read by a
+ * machine that knows dictionaries, lists, numbers, NumPy arrays and SciPy's csr_matrix and calls nothing.  The split is the usual one: the labelled rows
+ * train, the 500 rows after them val, the test index test.  Nodes that the test index leaves out (citeseer) have no features and y = -1. */
+CJ_API cj_graph *cj_planetoid_load(cj_ctx *c, const char *folder, const char *name);
+CJ_API void cj_graph_free(cj_graph *g);
+
+/* Pascal-VOC annotations (XML): boxes in pixels as the file has them. */
+typedef struct cj_box {
+    const char *name;
+    double xmin, ymin, xmax, ymax;
+    bool difficult;
+} cj_box;
+typedef struct cj_boxes {
+    const char *file;                   /* the image's name */
+    int64_t width, height, depth, n;
+    const cj_box *box;
+} cj_boxes;
+CJ_API cj_boxes *cj_voc_load(cj_ctx *c, const char *path);
+CJ_API void cj_boxes_free(cj_boxes *b);
+
+/* WAV (RIFF): PCM of 8, 16, 24 and 32 bits and floats of 32 and 64, as f32 [channels, frames] in -1 … 1; *rate becomes the frames per second. */
+CJ_API cj_tensor *cj_wav_load(cj_ctx *c, const char *path, int64_t *rate);
+
+/* Labelled time series, the .ts format of the UCR and UEA archives: x f32 [n, channels, length] with shorter series followed by zeros. */
+typedef struct cj_timeseries {
+    int64_t n, channels, length, classes;
+    cj_tensor *x, *y;                   /* y i64 [n], NULL where the file has no labels */
+    cj_tensor *lengths;                 /* i64 [n] */
+    const char *const *class_names;
+} cj_timeseries;
+CJ_API cj_timeseries *cj_ts_load(cj_ctx *c, const char *path);
+CJ_API void cj_timeseries_free(cj_timeseries *s);
+
 /* ---- data sets ------------------------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct cj_dataset_info {

@@ -7,6 +7,7 @@
 
 /* Every error names the operation and the file: "cj_npy_load: x.npy: …". */
 bool cj__file_error(cj_ctx *c, const char *op, const char *path, const char *format, ...) __attribute__((format(printf, 4, 5)));
+#define cj__file_error(...) cj__refused((cj__file_error)(__VA_ARGS__)) /* always false, as cj__error is */
 
 /* ---- in ---------------------------------------------------------------------------------------------------------------------------------- */
 
