@@ -72,7 +72,8 @@ static void idx(void **state)
     (void)state;
     static const unsigned char u8[] = { 0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 255 };
     static const unsigned char i16[] = { 0, 0, 11, 1, 0, 0, 0, 2, 0xff, 0xfe, 1, 2 }, i8[] = { 0, 0, 9, 1, 0, 0, 0, 1, 0x80 };
-    static const unsigned char i32[] = { 0, 0, 12, 1, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfd }, f32[] = { 0, 0, 13, 1, 0, 0, 0, 1, 0x3f, 0xc0, 0, 0 };
+    static const unsigned char i32[] = { 0, 0, 12, 1, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfd },
+                               f32[] = { 0, 0, 13, 1, 0, 0, 0, 1, 0x3f, 0xc0, 0, 0 };
     static const unsigned char f64[] = { 0, 0, 14, 1, 0, 0, 0, 1, 0xc0, 4, 0, 0, 0, 0, 0, 0 };
     cj_tensor *t = cj_idx_load(c, file("a", u8, sizeof u8));
     assert_values(t, 1, 2, 3, 4, 5, 255);
@@ -367,7 +368,8 @@ static void folders(void **state)
 static void texts(void **state)
 {
     (void)state;
-    cj_lines *l = cj_lines_load(c, TEXT("l", "\xef\xbb\xbf" "one\r\n\nthr\xc3\xa9\xc3\xa9"));
+    cj_lines *l = cj_lines_load(c, TEXT("l", "\xef\xbb\xbf"
+                                             "one\r\n\nthr\xc3\xa9\xc3\xa9"));
     assert_int_equal(l->n, 3);
     assert_string_equal(l->line[0], "one");
     assert_string_equal(l->line[1], "");
@@ -463,8 +465,10 @@ static bool load_gml(cj_ctx *k, const char *path)
     return g != NULL;
 }
 
-#define GML "Creator \"x\"\ngraph [\n directed 0 # comment\n node [ id 7 label \"seven\" ]\n node [ id 3 graphics [ x 1 y [ z 2 ] ] ]\n node [ id -1 ]\n" \
-            " edge [ source 7 target 3 value 2.5 ]\n edge [ source 3 target -1 ]\n edge [ source 3 target 7 ]\n edge [ source -1 target -1 ]\n]\n"
+#define GML                                                                                                                                \
+    "Creator \"x\"\ngraph [\n directed 0 # comment\n node [ id 7 label \"seven\" ]\n node [ id 3 graphics [ x 1 y [ z 2 ] ] ]\n node [ "   \
+    "id -1 ]\n"                                                                                                                            \
+    " edge [ source 7 target 3 value 2.5 ]\n edge [ source 3 target -1 ]\n edge [ source 3 target 7 ]\n edge [ source -1 target -1 ]\n]\n"
 
 static void gml(void **state)
 {
@@ -484,7 +488,8 @@ static void gml(void **state)
     assert_values(g->offset, 0, 0, 1);
     assert_null(g->weight);
     damage(load_gml, TEXT("k", "graph[node[id 1]node[id 2 label \"q\"]edge[source 1 target 2]]"), 3000);
-    assert_refused(CJ_EFILE, "node 9 was found in edge 0 only", cj_gml_load(c, TEXT("k", "graph [ node [ id 1 ] edge [ source 1 target 9 ] ]")));
+    assert_refused(CJ_EFILE, "node 9 was found in edge 0 only",
+                   cj_gml_load(c, TEXT("k", "graph [ node [ id 1 ] edge [ source 1 target 9 ] ]")));
     assert_refused(CJ_EFILE, "1 was found twice", cj_gml_load(c, TEXT("k", "graph [ node [ id 1 ] node [ id 1 ] ]")));
     assert_refused(CJ_EFILE, "not a GML file", cj_gml_load(c, TEXT("k", "{}")));
     assert_refused(CJ_EFILE, "an id was expected", cj_gml_load(c, TEXT("k", "graph [ node [ label \"a\" ] ]")));
@@ -566,9 +571,12 @@ static void planetoid(void **state)
 
 static bool load_voc(cj_ctx *k, const char *path) { return cj_voc_load(k, path) != NULL; }
 
-#define VOC "<?xml version=\"1.0\"?><!-- c --><annotation verified=\"yes\"><filename> a&amp;b.jpg </filename><size><width>640</width><height>480</height>"     \
-            "<depth>3</depth></size><object><name>RBC</name><part><name>x</name></part><difficult>1</difficult><bndbox><xmin>78</xmin><ymin>336</ymin>" \
-            "<xmax>184.5</xmax><ymax>435</ymax></bndbox></object><owner/></annotation>"
+#define VOC                                                                                                                                \
+    "<?xml version=\"1.0\"?><!-- c --><annotation verified=\"yes\"><filename> a&amp;b.jpg "                                                \
+    "</filename><size><width>640</width><height>480</height>"                                                                              \
+    "<depth>3</depth></size><object><name>RBC</name><part><name>x</name></part><difficult>1</difficult><bndbox><xmin>78</xmin><ymin>336</" \
+    "ymin>"                                                                                                                                \
+    "<xmax>184.5</xmax><ymax>435</ymax></bndbox></object><owner/></annotation>"
 
 static void voc(void **state)
 {
@@ -584,7 +592,8 @@ static void voc(void **state)
     damage(load_voc, TEXT("v.xml", VOC), 3000);
     assert_refused(CJ_EFILE, "a number was expected in <xmin>",
                    cj_voc_load(c, TEXT("v", "<annotation><object><name>a</name><bndbox><xmin>q</xmin></bndbox></object></annotation>")));
-    assert_refused(CJ_EFILE, "four corners were expected", cj_voc_load(c, TEXT("v", "<annotation><object><name>a</name></object></annotation>")));
+    assert_refused(CJ_EFILE, "four corners were expected",
+                   cj_voc_load(c, TEXT("v", "<annotation><object><name>a</name></object></annotation>")));
     assert_refused(CJ_EFILE, "<annotation> was expected, html was found", cj_voc_load(c, TEXT("v", "<html></html>")));
 }
 
@@ -618,8 +627,10 @@ static void series(void **state)
         load_damaged(load_ts, bad, i % 3 ? n : dice() % n, false);
     }
     free(good);
-    assert_refused(CJ_EFILE, "a class of the header was expected, z was found", cj_ts_load(c, TEXT("t", "@classLabel true a\n@data\n1:z\n")));
-    assert_refused(CJ_EFILE, "2 dimensions were expected, 1 were found", cj_ts_load(c, TEXT("t", "@classLabel true a\n@data\n1:2:a\n1:a\n")));
+    assert_refused(CJ_EFILE, "a class of the header was expected, z was found",
+                   cj_ts_load(c, TEXT("t", "@classLabel true a\n@data\n1:z\n")));
+    assert_refused(CJ_EFILE, "2 dimensions were expected, 1 were found",
+                   cj_ts_load(c, TEXT("t", "@classLabel true a\n@data\n1:2:a\n1:a\n")));
     assert_refused(CJ_EFILE, "@data was expected", cj_ts_load(c, TEXT("t", "@x y\n")));
     assert_refused(CJ_EFILE, "before @data", cj_ts_load(c, TEXT("t", "1,2\n")));
     if (!real("timeseries/ucr/JapaneseVowels_TRAIN.ts")) return;
@@ -652,15 +663,21 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(idx),     cmocka_unit_test(cifar),
-        cmocka_unit_test(sound),   cmocka_unit_test(csv),
+        cmocka_unit_test(idx),
+        cmocka_unit_test(cifar),
+        cmocka_unit_test(sound),
+        cmocka_unit_test(csv),
         cmocka_unit_test(images),
 #if defined CJ_HAVE_JPEG
-        cmocka_unit_test(jpeg),    cmocka_unit_test(folders),
+        cmocka_unit_test(jpeg),
+        cmocka_unit_test(folders),
 #endif
-        cmocka_unit_test(texts),   cmocka_unit_test(matlab),
-        cmocka_unit_test(gml),     cmocka_unit_test(planetoid),
-        cmocka_unit_test(voc),     cmocka_unit_test(series),
+        cmocka_unit_test(texts),
+        cmocka_unit_test(matlab),
+        cmocka_unit_test(gml),
+        cmocka_unit_test(planetoid),
+        cmocka_unit_test(voc),
+        cmocka_unit_test(series),
         cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

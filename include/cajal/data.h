@@ -184,14 +184,15 @@ CJ_API void cj_timeseries_free(cj_timeseries *s);
 
 typedef struct cj_dataset_info {
     const char *name;
-    const char *family;  /* "table", "image", "generated", "text" */
+    const char *family;  /* "table", "image", "generated", "text", "lines", "translation", "graph", "series", "boxes" */
     const char *summary;
 } cj_dataset_info;
 /* The known data sets; *n becomes their number. */
 CJ_API const cj_dataset_info *cj_dataset_list(int *n);
 
 typedef struct cj_dataset_opts {
-    double held_out;     /* share of the rows that is held out; 0.2 by default, CJ_ZERO for none */
+    double held_out;     /* share of the rows that is held out; 0.2 by default, CJ_ZERO for none; sets with an official test split keep that one */
+    double validation;   /* share of the training rows set apart to choose models by; CJ_ZERO for none; 0: 0.1 of sets from files, none of the others */
     uint64_t seed;       /* of the split and of generated sets; 0: the context's seed */
     bool raw;            /* values as in the source: digits 0 … 16, tables and regression targets not standardised */
     int64_t n;           /* generated sets: points, 1000 by default */
@@ -201,12 +202,21 @@ typedef struct cj_dataset_opts {
 
 /* A data set in memory.  The split is a shuffle of the rows, the same for the same seed on every machine, and draws nothing from the context's streams.
  *
- *   classes   x f32 [n, features], y i64 [n]
- *   values    x f32 [n, features], y f32 [n, 1] (a column, so that it fits a network's output without broadcasting)
- *   text      x i64 [n] of symbol numbers, y NULL; held out is the end of the text, nothing is shuffled
+ *   classes       x f32 [n, features], y i64 [n]
+ *   values        x f32 [n, features], y f32 [n, 1] (a column, so that it fits a network's output without broadcasting)
+ *   text          x i64 [n] of symbol numbers, y NULL; validation and test are the end of the text, nothing is shuffled
+ *   images        rows of classes: reshape x to [n, channels, height, width]
+ *   series        classes with channels and width (height 1); or values: windows of the last 12 values and the next one, in the order of time
+ *   graph         graph, x f32 [nodes, features], y i64 [nodes]; no split tensors, the graph has indices
+ *   lines         lines[0 … 2]: training, validation and test lines; train_y, val_y, test_y i64 where they have classes
+ *   translation   lines as above and their translations in target[0 … 2]
+ *   boxes         x as for images, boxes[i] those of row i in pixels of x
  *
- * Digits are scaled to 0 … 1.  Tables (iris, wine, breast_cancer, diabetes) and diabetes' target are standardised with the mean and deviation of the
- * training rows.  The tensors are persistent and go with the data set. */
+ * Sets with an official test split (mnist, cifar10, the UCR series, wikitext-2 …) keep it apart; validation rows are the official ones, or taken from the
+ * training rows.  In them x holds the training (shuffled), validation and test rows one after the other and the parts are views of it.
+ * Images are scaled to 0 … 1.  Tables (iris, wine, breast_cancer, diabetes, boston, california) and targets that are values are standardised with the mean
+ * and deviation of the training rows, a missing value becomes the mean; cora's rows are divided by their sum.  The tensors are persistent and go with the
+ * data set. */
 typedef struct cj_dataset {
     const char *name, *summary;
     cj_tensor *x, *y;               /* all rows, in the order of the source */
@@ -221,10 +231,17 @@ typedef struct cj_dataset {
     bool is_text;
     unsigned char symbol[256];      /* text: the byte of a symbol number, in ascending order */
     int16_t number[256];            /* text: the symbol number of a byte, -1 where the text has none */
+    cj_tensor *val_x, *val_y;       /* validation; [0, features] when nothing is */
+    int64_t channels;               /* of an image or series row, else 0 */
+    const cj_graph *graph;          /* or NULL, as the next ones */
+    const cj_lines *lines[3];
+    const cj_lines *target[3];
+    const cj_boxes *const *boxes;
 } cj_dataset;
 
-/* digits iris wine breast_cancer diabetes, moons spirals blobs xor, sources shakespeare (cj_dataset_list).  An unknown name is an error that lists them.
- * shakespeare is read from $CAJAL_DATA/tinyshakespeare/input.txt or ~/.cache/cajal/tinyshakespeare/input.txt.  NULL after an error.
+/* Embedded: digits iris wine breast_cancer diabetes sources; generated: moons spirals blobs xor; all others (cj_dataset_list) are read from
+ * $CAJAL_DATA/FOLDER or ~/.cache/cajal/FOLDER, and where they are in neither, the error says where it looked and how to get them.  An unknown name is an
+ * error that lists them.  NULL after an error.
  *     cj_dataset *d = cj_dataset_open(c, "digits", .held_out = 0.1); */
 CJ_API cj_dataset *cj_dataset_open(cj_ctx *c, const char *name, const cj_dataset_opts *opts);
 CJ_API void cj_dataset_free(cj_dataset *d);                                    /* or cj_ctx_free does; NULL is fine */

@@ -50,8 +50,10 @@ static cj_tensor *idx_read(const cj_bytes *b)
     if (!p) return NULL;
     int type = p[2], ndim = p[3];
     if (p[0] || p[1]) return cj__bytes_error(b, 0, "two zero bytes were expected, %d %d were found: not an IDX file", p[0], p[1]), NULL;
-    if (type < 8 || type > 14 || type == 10) return cj__bytes_error(b, 2, "an IDX type (8, 9, 11 … 14) was expected, %d was found", type), NULL;
-    if (ndim < 1 || ndim > CJ_MAX_DIMS) return cj__bytes_error(b, 3, "1 to %d dimensions were expected, %d were found", CJ_MAX_DIMS, ndim), NULL;
+    if (type < 8 || type > 14 || type == 10)
+        return cj__bytes_error(b, 2, "an IDX type (8, 9, 11 … 14) was expected, %d was found", type), NULL;
+    if (ndim < 1 || ndim > CJ_MAX_DIMS)
+        return cj__bytes_error(b, 3, "1 to %d dimensions were expected, %d were found", CJ_MAX_DIMS, ndim), NULL;
     p = cj__bytes_at(b, 4, 4 * (size_t)ndim, "sizes");
     if (!p) return NULL;
     cj_shape shape = { .ndim = ndim };
@@ -59,10 +61,13 @@ static cj_tensor *idx_read(const cj_bytes *b)
     for (int d = 0; d < ndim; d++) {
         shape.dim[d] = cj__get32_big(p + 4 * d);
         if (shape.dim[d] && n > CJ_MAX_FILE / (size_t)shape.dim[d]) /* n stays below 2^31 */
-            return cj__bytes_error(b, 4 + 4 * (size_t)d, "sizes that fit %zu bytes were expected, %lld was found", b->n - at, (long long)shape.dim[d]), NULL;
+            return cj__bytes_error(b, 4 + 4 * (size_t)d, "sizes that fit %zu bytes were expected, %lld was found", b->n - at,
+                                   (long long)shape.dim[d]),
+                   NULL;
         n *= (size_t)shape.dim[d];
     }
-    if (b->n - at != n * size) return cj__bytes_error(b, at, "%zu bytes of elements were expected, %zu were found", n * size, b->n - at), NULL;
+    if (b->n - at != n * size)
+        return cj__bytes_error(b, at, "%zu bytes of elements were expected, %zu were found", n * size, b->n - at), NULL;
     return idx_tensor(b, type, size, at, n, shape);
 }
 
@@ -104,7 +109,8 @@ bool cj_cifar_load(cj_ctx *c, const char *path, int labels, cj_tensor **x, cj_te
 {
     if (!c || !x || !y) return false;
     *x = *y = NULL;
-    if (labels != 1 && labels != 2) return cj__error(c, CJ_EVALUE, "cj_cifar_load: 1 or 2 labels per record were expected, %d were given", labels);
+    if (labels != 1 && labels != 2)
+        return cj__error(c, CJ_EVALUE, "cj_cifar_load: 1 or 2 labels per record were expected, %d were given", labels);
     cj_bytes b;
     if (!cj__bytes_load(&b, c, "cj_cifar_load", path)) return false;
     bool ok = cifar_read(&b, (size_t)labels, x, y);
@@ -134,7 +140,8 @@ static bool wav_format(const cj_bytes *b, size_t at, size_t n, wav *w)
     bool pcm = w->kind == WAV_PCM && (w->bits == 8 || w->bits == 16 || w->bits == 24 || w->bits == 32);
     bool real = w->kind == WAV_FLOAT && (w->bits == 32 || w->bits == 64);
     if (!pcm && !real)
-        return cj__bytes_error(b, at, "PCM of 8, 16, 24 or 32 bits or floats of 32 or 64 were expected, format %d of %d bits was found", w->kind, w->bits);
+        return cj__bytes_error(b, at, "PCM of 8, 16, 24 or 32 bits or floats of 32 or 64 were expected, format %d of %d bits was found",
+                               w->kind, w->bits);
     if (w->channels < 1) return cj__bytes_error(b, at + 2, "1 channel or more was expected, %d were found", w->channels);
     return true;
 }
@@ -143,7 +150,8 @@ static bool wav_chunks(const cj_bytes *b, wav *w)
 {
     const unsigned char *p = cj__bytes_at(b, 0, 12, "a RIFF header");
     if (!p) return false;
-    if (memcmp(p, "RIFF", 4) != 0 || memcmp(p + 8, "WAVE", 4) != 0) return cj__bytes_error(b, 0, "RIFF … WAVE was expected: not a WAV file");
+    if (memcmp(p, "RIFF", 4) != 0 || memcmp(p + 8, "WAVE", 4) != 0)
+        return cj__bytes_error(b, 0, "RIFF … WAVE was expected: not a WAV file");
     for (size_t at = 12; !w->data;) {
         p = cj__bytes_at(b, at, 8, w->kind ? "a data chunk" : "a format chunk");
         if (!p) return false;
@@ -180,7 +188,8 @@ static cj_tensor *wav_read(const cj_bytes *b, int64_t *rate)
     wav w = { 0 };
     if (!wav_chunks(b, &w)) return NULL;
     size_t size = (size_t)w.bits / 8, frame = size * (size_t)w.channels, frames = w.n / frame, channels = (size_t)w.channels;
-    if (w.n % frame) return cj__bytes_error(b, w.data, "frames of %zu bytes were expected, %zu bytes are left over", frame, w.n % frame), NULL;
+    if (w.n % frame)
+        return cj__bytes_error(b, w.data, "frames of %zu bytes were expected, %zu bytes are left over", frame, w.n % frame), NULL;
     size_t room = frames * channels * sizeof(float);
     float *out = cj__alloc(b->ctx, room ? room : 1);
     if (!out) return NULL;

@@ -13,7 +13,7 @@
 #include <lzma.h>
 #endif
 
-bool (cj__bytes_error)(const cj_bytes *b, size_t offset, const char *format, ...)
+bool(cj__bytes_error)(const cj_bytes *b, size_t offset, const char *format, ...)
 {
     char text[CJ_MAX_MESSAGE];
     va_list args;
@@ -81,7 +81,8 @@ static bool stream_open(stream *s, const cj_bytes *from, const unsigned char *in
         ok = lzma_stream_decoder(&s->x, (uint64_t)256 << 20, LZMA_CONCATENATED) == LZMA_OK;
 #else
         (void)in, (void)n;
-        return cj__file_error(c, from->op, from->path, "it is xz-compressed, and this library was built without liblzma (Debian: liblzma-dev)");
+        return cj__file_error(c, from->op, from->path,
+                              "it is xz-compressed, and this library was built without liblzma (Debian: liblzma-dev)");
 #endif
     } else {
 #if defined CJ_HAVE_ZLIB
@@ -112,7 +113,8 @@ static step stream_step(stream *s, unsigned char *out, size_t *room)
     s->z.avail_out = (uInt)*room;
     int r = inflate(&s->z, Z_NO_FLUSH);
     *room = s->z.avail_out;
-    if (r == Z_STREAM_END && s->packing == CJ_PACKED_GZIP && s->z.avail_in >= 18) r = inflateReset(&s->z); /* gzip members follow each other */
+    if (r == Z_STREAM_END && s->packing == CJ_PACKED_GZIP && s->z.avail_in >= 18)
+        r = inflateReset(&s->z); /* gzip members follow each other */
     return r == Z_STREAM_END ? STEP_END : r == Z_OK ? STEP_MORE : r == Z_MEM_ERROR ? STEP_MEMORY : STEP_DAMAGED;
 #else
     (void)s, (void)out, (void)room;
@@ -145,7 +147,8 @@ bool cj__unpack(const cj_bytes *from, size_t offset, size_t n, cj_packing packin
         step r = stream_step(&s, out->data + out->n, &left);
         out->n += asked - left;
         ended = r == STEP_END;
-        if (r == STEP_DAMAGED) ok = cj__file_error(c, from->op, from->path, "the compressed data is damaged or ends early, after %zu good bytes", out->n);
+        if (r == STEP_DAMAGED)
+            ok = cj__file_error(c, from->op, from->path, "the compressed data is damaged or ends early, after %zu good bytes", out->n);
         else if (r == STEP_MEMORY) ok = cj__error(c, CJ_EMEMORY, "%s: %s: no memory to unpack", from->op, from->path);
         else if (out->n > most) ok = cj__file_error(c, from->op, from->path, "it unpacks to more than %zu bytes", most);
         else ok = cj__cancel_check(c);
@@ -172,9 +175,15 @@ bool cj__bytes_load(cj_bytes *b, cj_ctx *c, const char *op, const char *path)
     }
     cj__reader_close(&r);
     size_t length = ok ? strlen(path) : 0;
-    bool gzip = ok && b->n > 2 && b->data[0] == 0x1f && b->data[1] == 0x8b, xz = ok && b->n > 5 && memcmp(b->data, "\xfd" "7zXZ", 6) == 0;
-    if (ok && !gzip && length > 3 && strcmp(path + length - 3, ".gz") == 0) ok = cj__bytes_error(b, 0, "the first bytes of gzip were expected, as the name says");
-    if (ok && !xz && length > 3 && strcmp(path + length - 3, ".xz") == 0) ok = cj__bytes_error(b, 0, "the first bytes of xz were expected, as the name says");
+    bool gzip = ok && b->n > 2 && b->data[0] == 0x1f && b->data[1] == 0x8b, xz = ok && b->n > 5 &&
+                                                                                 memcmp(b->data,
+                                                                                        "\xfd"
+                                                                                        "7zXZ",
+                                                                                        6) == 0;
+    if (ok && !gzip && length > 3 && strcmp(path + length - 3, ".gz") == 0)
+        ok = cj__bytes_error(b, 0, "the first bytes of gzip were expected, as the name says");
+    if (ok && !xz && length > 3 && strcmp(path + length - 3, ".xz") == 0)
+        ok = cj__bytes_error(b, 0, "the first bytes of xz were expected, as the name says");
     if (ok && (gzip || xz)) {
         cj_bytes plain;
         ok = cj__unpack(b, 0, b->n, gzip ? CJ_PACKED_GZIP : CJ_PACKED_XZ, CJ_MAX_FILE, &plain);

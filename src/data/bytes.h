@@ -31,7 +31,10 @@ const unsigned char *cj__bytes_at(const cj_bytes *b, size_t offset, size_t n, co
 
 /* ---- numbers in big-endian files -------------------------------------------------------------------------------------------------------------- */
 
-static inline uint32_t cj__get32_big(const unsigned char *p) { return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]; }
+static inline uint32_t cj__get32_big(const unsigned char *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
 static inline uint64_t cj__get64_big(const unsigned char *p) { return (uint64_t)cj__get32_big(p) << 32 | cj__get32_big(p + 4); }
 
 /* A decimal number at *at, before `end`: sign, digits, point, exponent, nan and inf, whatever the locale.  Moves *at behind it. */
@@ -39,12 +42,13 @@ bool cj__read_number(const char **at, const char *end, double *out);
 
 /* ---- results that live until they are freed or the context is ---------------------------------------------------------------------------------------- */
 
-void *cj__record_new(cj_ctx *c, size_t bytes);            /* zeros; NULL after an error */
-void *cj__record_alloc(void *record, size_t bytes);       /* zeros; goes with the record */
+void *cj__record_new(cj_ctx *c, size_t bytes);                /* zeros; NULL after an error */
+void *cj__record_alloc(void *record, size_t bytes);           /* zeros; goes with the record */
 char *cj__record_text(void *record, const char *s, size_t n); /* a copy with a zero byte behind it */
-bool cj__record_tensor(void *record, cj_tensor *t);       /* makes it persistent; it goes with the record, at once where this fails or t is poison */
-bool cj__record_own(void *record, void *other);           /* the other, which may be NULL after an error, goes with the record */
-void cj__record_free(void *record);                       /* NULL is fine */
+bool cj__record_tensor(void *record,
+                       cj_tensor *t);           /* makes it persistent; it goes with the record, at once where this fails or t is poison */
+bool cj__record_own(void *record, void *other); /* the other, which may be NULL after an error, goes with the record */
+void cj__record_free(void *record);             /* NULL is fine */
 cj_ctx *cj__record_ctx(const void *record);
 
 /* ---- members of a tar file (tar.c) ------------------------------------------------------------------------------------------------------------------- */

@@ -44,10 +44,13 @@ static bool next_field(csv *v, field *f)
         f->s = v->at;
         f->quoted = true;
         while (v->at < v->end && (*v->at != '"' || (v->at + 1 < v->end && v->at[1] == '"'))) v->at += 1 + (*v->at == '"');
-        if (v->at >= v->end) return cj__bytes_error(v->b, (size_t)(open - (const char *)v->b->data), "a closing quote was expected, the end of the file was found");
+        if (v->at >= v->end)
+            return cj__bytes_error(v->b, (size_t)(open - (const char *)v->b->data),
+                                   "a closing quote was expected, the end of the file was found");
         f->n = (size_t)(v->at++ - f->s);
     } else {
-        while (v->at < v->end && *v->at != '\n' && *v->at != '\r' && *v->at != v->delimiter && !(v->delimiter == ' ' && *v->at == '\t')) v->at++;
+        while (v->at < v->end && *v->at != '\n' && *v->at != '\r' && *v->at != v->delimiter && !(v->delimiter == ' ' && *v->at == '\t'))
+            v->at++;
         f->n = (size_t)(v->at - f->s);
         while (f->n && blank(f->s[f->n - 1])) f->n--;
         while (f->n && blank(*f->s)) f->s++, f->n--;
@@ -58,7 +61,8 @@ static bool next_field(csv *v, field *f)
     if (f->last) return end_of_line(v), true;
     if (v->delimiter == ' ') return true;
     if (*v->at != v->delimiter)
-        return cj__bytes_error(v->b, (size_t)(v->at - (const char *)v->b->data), "'%c' or the end of the line was expected after a quoted field", v->delimiter);
+        return cj__bytes_error(v->b, (size_t)(v->at - (const char *)v->b->data),
+                               "'%c' or the end of the line was expected after a quoted field", v->delimiter);
     v->at++;
     return true;
 }
@@ -97,7 +101,8 @@ static bool measure(csv *v, const cj_csv_opts *o, int64_t *rows, int64_t *column
             if (!next_field(v, &f)) return false;
         ++*rows;
         if (found != *columns)
-            return cj__bytes_error(v->b, start, "%lld columns were expected in row %lld, %lld were found", (long long)*columns, (long long)*rows, (long long)found);
+            return cj__bytes_error(v->b, start, "%lld columns were expected in row %lld, %lld were found", (long long)*columns,
+                                   (long long)*rows, (long long)found);
     }
     return *rows > 0 || cj__bytes_error(v->b, v->b->n, "rows were expected after the header, none were found");
 }

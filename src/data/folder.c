@@ -10,7 +10,8 @@
 #define MAX_NAMES 4000000
 
 /* Names in a folder that `wanted` accepts, in ascending order of bytes; they go with the record. */
-static bool names_in(cj_image_folder *f, const char *path, bool (*wanted)(const char *folder, const char *name), const char ***out, int64_t *count)
+static bool names_in(cj_image_folder *f, const char *path, bool (*wanted)(const char *folder, const char *name), const char ***out,
+                     int64_t *count)
 {
     cj_ctx *c = cj__record_ctx(f);
     struct dirent **found = NULL;
@@ -67,12 +68,15 @@ static bool add_image(cj_image_folder *f, collection *k, const char *path, int64
     cj__bytes_free(&b);
     if (ok && !k->height) k->height = p.height, k->width = p.width;
     if (ok && !fixed && (p.height != k->height || p.width != k->width))
-        ok = cj__file_error(c, "cj_image_folder_load", path, "%lld x %lld pixels were expected, as in the first image, %lld x %lld were found; ask for a height and a width",
+        ok = cj__file_error(c, "cj_image_folder_load", path,
+                            "%lld x %lld pixels were expected, as in the first image, %lld x %lld were found; ask for a height and a width",
                             (long long)k->height, (long long)k->width, (long long)p.height, (long long)p.width);
     size_t one = (size_t)k->channels * (size_t)k->height * (size_t)k->width;
     if (ok && !k->pixels) {
         k->room = one * (size_t)total;
-        ok = k->room <= CJ_MAX_FILE || cj__file_error(c, "cj_image_folder_load", path, "%lld images of this size are more than 2 GiB; ask for a smaller height and width", (long long)total);
+        ok = k->room <= CJ_MAX_FILE ||
+             cj__file_error(c, "cj_image_folder_load", path,
+                            "%lld images of this size are more than 2 GiB; ask for a smaller height and width", (long long)total);
         ok = ok && (k->pixels = cj__alloc(c, k->room)) != NULL;
     }
     if (ok) cj__pixels_fit(&p, k->channels, k->height, k->width, k->pixels + one * (size_t)f->n);
@@ -98,8 +102,11 @@ static bool load(cj_image_folder *f, const char *path, const cj_image_folder_opt
         qsort(files[i], (size_t)counts[i], sizeof *files[i], by_name);
         total += counts[i];
     }
-    if (!total) return cj__file_error(c, "cj_image_folder_load", path, "folders with PNG or JPEG files were expected, one per class, none were found");
-    if (total > MAX_NAMES) return cj__file_error(c, "cj_image_folder_load", path, "%lld images; at most %d are read", (long long)total, MAX_NAMES);
+    if (!total)
+        return cj__file_error(c, "cj_image_folder_load", path,
+                              "folders with PNG or JPEG files were expected, one per class, none were found");
+    if (total > MAX_NAMES)
+        return cj__file_error(c, "cj_image_folder_load", path, "%lld images; at most %d are read", (long long)total, MAX_NAMES);
     const char **all = cj__record_alloc(f, (size_t)total * sizeof *all);
     k->y = all ? cj__record_alloc(f, (size_t)total * sizeof *k->y) : NULL;
     if (!k->y) return false;
@@ -107,7 +114,8 @@ static bool load(cj_image_folder *f, const char *path, const cj_image_folder_opt
     for (int64_t i = 0; i < f->classes; i++)
         for (int64_t j = 0; j < counts[i]; j++, f->n++) {
             int used = snprintf(name, sizeof name, "%s/%s/%s", path, classes[i], files[i][j]);
-            if (used >= (int)sizeof name) return cj__file_error(c, "cj_image_folder_load", path, "a path of more than %zu bytes", sizeof name);
+            if (used >= (int)sizeof name)
+                return cj__file_error(c, "cj_image_folder_load", path, "a path of more than %zu bytes", sizeof name);
             if (!add_image(f, k, name, total, o->height > 0)) return false;
             const char *tail = name + strlen(path) + 1;
             all[f->n] = cj__record_text(f, tail, strlen(tail));
@@ -123,9 +131,12 @@ cj_image_folder *cj_image_folder_load(cj_ctx *c, const char *path, const cj_imag
     const cj_image_folder_opts *o = opts ? opts : &defaults;
     if (!c || !cj__cancel_check(c)) return NULL;
     if (!path || !*path) return cj__error(c, CJ_EVALUE, "cj_image_folder_load: the path is %s", path ? "empty" : "NULL"), NULL;
-    if (o->height < 0 || o->width < 0 || !o->height != !o->width || o->height > 65536 || o->width > 65536 || (o->channels != 0 && o->channels != 1 && o->channels != 3))
-        return cj__error(c, CJ_EVALUE, "cj_image_folder_load: a height and a width and 1 or 3 channels were expected, %lld x %lld and %d were given",
-                         (long long)o->height, (long long)o->width, o->channels), NULL;
+    if (o->height < 0 || o->width < 0 || !o->height != !o->width || o->height > 65536 || o->width > 65536 ||
+        (o->channels != 0 && o->channels != 1 && o->channels != 3))
+        return cj__error(c, CJ_EVALUE,
+                         "cj_image_folder_load: a height and a width and 1 or 3 channels were expected, %lld x %lld and %d were given",
+                         (long long)o->height, (long long)o->width, o->channels),
+               NULL;
     cj_image_folder *f = cj__record_new(c, sizeof *f);
     if (!f) return NULL;
     collection k = { .height = o->height, .width = o->width, .channels = o->channels ? o->channels : 3 };

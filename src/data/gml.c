@@ -142,7 +142,8 @@ static bool item(gml *s, bool node)
     }
     if (s->at >= s->end || *s->at != ']') return cj__bytes_error(s->b, offset_of(s), "a key or ] was expected");
     s->at++;
-    if (!whole(first) || !whole(second)) return cj__bytes_error(s->b, start, "%s was expected in whole numbers", node ? "an id" : "a source and a target");
+    if (!whole(first) || !whole(second))
+        return cj__bytes_error(s->b, start, "%s was expected in whole numbers", node ? "an id" : "a source and a target");
     if (node) {
         s->id[s->nodes] = (int64_t)first;
         s->label[s->nodes++] = label ? label : "";

@@ -35,7 +35,8 @@ static bool pixels_alloc(decoder *d, size_t ratio)
 {
     size_t n = d->width * d->height;
     if (!n || n > MAX_PIXELS || n / ratio > d->b->n)
-        return cj__bytes_error(d->b, 0, "an image that %zu bytes can hold was expected, %zu x %zu pixels were found", d->b->n, d->height, d->width);
+        return cj__bytes_error(d->b, 0, "an image that %zu bytes can hold was expected, %zu x %zu pixels were found", d->b->n, d->height,
+                               d->width);
     return (d->pixels = cj__alloc(d->b->ctx, pixel_bytes(d))) != NULL;
 }
 
@@ -195,10 +196,12 @@ bool cj__image_read(const cj_bytes *b, cj_pixels *out)
 #if defined CJ_HAVE_JPEG
         return jpeg_read(b, out);
 #else
-        return cj__file_error(b->ctx, b->op, b->path, "a JPEG file, and this library was built without libjpeg (Debian: libjpeg62-turbo-dev)");
+        return cj__file_error(b->ctx, b->op, b->path,
+                              "a JPEG file, and this library was built without libjpeg (Debian: libjpeg62-turbo-dev)");
 #endif
     }
-    return cj__bytes_error(b, 0, "the first bytes of PNG or JPEG were expected, %02x %02x were found", b->n ? b->data[0] : 0, b->n > 1 ? b->data[1] : 0);
+    return cj__bytes_error(b, 0, "the first bytes of PNG or JPEG were expected, %02x %02x were found", b->n ? b->data[0] : 0,
+                           b->n > 1 ? b->data[1] : 0);
 }
 
 cj_tensor *cj_image_load(cj_ctx *c, const char *path)
@@ -265,8 +268,8 @@ static bool encode(encoder *e, png_structp png, png_infop info, unsigned char *r
 {
     if (setjmp(e->escape)) return false;
     png_set_write_fn(png, e, put_bytes, put_nothing);
-    png_set_IHDR(png, info, width, height, 8, channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
-                 PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(png, info, width, height, 8, channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(png, info);
     for (size_t y = 0; y < height; y++) png_write_row(png, rows + y * width * channels);
     png_write_end(png, info);
@@ -299,7 +302,8 @@ bool cj_image_save(cj_tensor *image, const char *path)
     int64_t channels = nd == 3 ? cj_size(image, 0) : 1, height = cj_size(image, -2), width = cj_size(image, -1);
     cj_dtype dtype = cj_dtype_of(image);
     if ((nd != 2 && nd != 3) || (channels != 1 && channels != 3) || height < 1 || width < 1 || height > 1 << 20 || width > 1 << 20)
-        return cj__error(c, CJ_ESHAPE, "cj_image_save: [height, width] or [1 or 3, height, width] was expected, %s was found", cj__tensor_text(image));
+        return cj__error(c, CJ_ESHAPE, "cj_image_save: [height, width] or [1 or 3, height, width] was expected, %s was found",
+                         cj__tensor_text(image));
     if (dtype != CJ_U8 && !cj_dtype_is_float(dtype))
         return cj__error(c, CJ_EDTYPE, "cj_image_save: u8 or a float type was expected, %s was found", cj__tensor_text(image));
 #if defined CJ_HAVE_PNG

@@ -57,8 +57,8 @@ bool cj_parallel_load(cj_ctx *c, const char *path_a, const char *path_b, cj_line
     *b = *a ? lines_load(c, "cj_parallel_load", path_b) : NULL;
     bool ok = *a && *b;
     if (ok && (*a)->n != (*b)->n)
-        ok = cj__error(c, CJ_EFILE, "cj_parallel_load: %s: %lld lines were expected, as many as in %s, %lld were found", path_b, (long long)(*a)->n, path_a,
-                       (long long)(*b)->n);
+        ok = cj__error(c, CJ_EFILE, "cj_parallel_load: %s: %lld lines were expected, as many as in %s, %lld were found", path_b,
+                       (long long)(*a)->n, path_a, (long long)(*b)->n);
     if (ok) return true;
     cj_lines_free(*a);
     cj_lines_free(*b);

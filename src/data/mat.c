@@ -126,17 +126,22 @@ static bool read_matrix(const cj_bytes *b, size_t at, size_t end, cj_archive *a)
     if (at == end) return true; /* an empty matrix has no sub-elements */
     if (!next_element(b, &at, end, &flags) || !next_element(b, &at, end, &dims) || !next_element(b, &at, end, &name)) return false;
     if (flags.type != UINT32 || flags.n != 8 || dims.type != INT32 || dims.n % 4 || name.type != INT8)
-        return cj__bytes_error(b, start, "flags, dimensions and a name were expected, elements of types %u, %u, %u were found", flags.type, dims.type, name.type);
+        return cj__bytes_error(b, start, "flags, dimensions and a name were expected, elements of types %u, %u, %u were found", flags.type,
+                               dims.type, name.type);
     const unsigned char *f = b->data + flags.at;
-    matrix m = { .class = f[0], .logical = f[1] & 2, .complex = f[1] & 8, .n = 1, .name = (const char *)b->data + name.at, .name_length = name.n };
+    matrix m = {
+        .class = f[0], .logical = f[1] & 2, .complex = f[1] & 8, .n = 1, .name = (const char *)b->data + name.at, .name_length = name.n
+    };
     bool text = m.class == CLASS_CHAR;
-    if ((!text && (m.class < CLASS_DOUBLE || m.class > CLASS_UINT64)) || m.complex) return true; /* cells, structures, sparse: passed over */
+    if ((!text && (m.class < CLASS_DOUBLE || m.class > CLASS_UINT64)) || m.complex)
+        return true; /* cells, structures, sparse: passed over */
     m.shape.ndim = (int)(dims.n / 4);
     if (dims.n / 4 < 2 || dims.n / 4 > CJ_MAX_DIMS)
         return cj__bytes_error(b, dims.at, "2 to %d dimensions were expected, %zu were found", CJ_MAX_DIMS, dims.n / 4);
     for (int d = 0; d < m.shape.ndim; d++) {
         int32_t size = (int32_t)cj__get32(b->data + dims.at + 4 * (size_t)d);
-        if (size < 0 || (size && m.n > CJ_MAX_FILE / (size_t)size)) return cj__bytes_error(b, dims.at + 4 * (size_t)d, "a size was expected, %d was found", size);
+        if (size < 0 || (size && m.n > CJ_MAX_FILE / (size_t)size))
+            return cj__bytes_error(b, dims.at + 4 * (size_t)d, "a size was expected, %d was found", size);
         m.shape.dim[d] = size;
         m.n *= (size_t)size;
     }
@@ -175,7 +180,9 @@ static cj_archive *mat_read(const cj_bytes *b)
     if (cj__get16(p + 124) == 0x0200 && memcmp(p, "MATLAB 7.3", 10) == 0)
         return cj__bytes_error(b, 0, "MATLAB's format 5 was expected, 7.3 (HDF5) was found; save it with -v7"), NULL;
     if (p[126] != 'I' || p[127] != 'M' || cj__get16(p + 124) != 0x0100)
-        return cj__bytes_error(b, 124, "version 1 and IM (little-endian) were expected, %02x%02x %02x%02x was found: not a MATLAB 5 file", p[125], p[124], p[126], p[127]), NULL;
+        return cj__bytes_error(b, 124, "version 1 and IM (little-endian) were expected, %02x%02x %02x%02x was found: not a MATLAB 5 file",
+                               p[125], p[124], p[126], p[127]),
+               NULL;
     element e;
     int n = 0;
     for (size_t at = 128; at < b->n; n++) /* an element each gives one item or one text at most */

@@ -87,7 +87,8 @@ static bool extend(machine *m, cj_pickle_kind kind)
     size_t low = m->marks ? m->mark[m->marks - 1] : 0;
     cj_pickle *to = from > low ? m->stack[from - 1] : NULL;
     bool object = to && to->kind == CJ_PICKLE_OBJECT && kind == CJ_PICKLE_DICT; /* a defaultdict */
-    if (!to || (to->kind != kind && !object) || (kind == CJ_PICKLE_DICT && n % 2)) return wrong(m, "a list or a dictionary was expected on the stack");
+    if (!to || (to->kind != kind && !object) || (kind == CJ_PICKLE_DICT && n % 2))
+        return wrong(m, "a list or a dictionary was expected on the stack");
     if (object) {
         if (!to->item[2] && !(to->item[2] = value(m, CJ_PICKLE_DICT))) return false;
         if (to->item[2]->kind != CJ_PICKLE_DICT) return wrong(m, "a dictionary was expected");
@@ -133,9 +134,15 @@ static bool text(machine *m, size_t n)
 /* "module\nname\n": one of the few that are known. */
 static bool name(machine *m)
 {
-    static const char *const known[] = { "numpy.core.multiarray\n_reconstruct", "numpy\nndarray",         "numpy\ndtype",
-                                         "scipy.sparse.csr\ncsr_matrix",        "collections\ndefaultdict", "__builtin__\nlist",
-                                         "builtins\nlist",                      "scipy.sparse._csr\ncsr_matrix", "numpy._core.multiarray\n_reconstruct",
+    static const char *const known[] = { "numpy.core.multiarray\n_reconstruct",
+                                         "numpy\nndarray",
+                                         "numpy\ndtype",
+                                         "scipy.sparse.csr\ncsr_matrix",
+                                         "collections\ndefaultdict",
+                                         "__builtin__\nlist",
+                                         "builtins\nlist",
+                                         "scipy.sparse._csr\ncsr_matrix",
+                                         "numpy._core.multiarray\n_reconstruct",
                                          "_codecs\nencode" };
     const char *s = (const char *)m->b->data + m->at, *end = (const char *)m->b->data + m->b->n;
     const char *line = memchr(s, '\n', (size_t)(end - s)), *stop = line ? memchr(line + 1, '\n', (size_t)(end - line - 1)) : NULL;
@@ -150,8 +157,8 @@ static bool name(machine *m)
             m->at += n + 1;
             return push(m, p);
         }
-    return cj__bytes_error(m->b, m->at, "arrays, csr matrices, lists and dictionaries were expected, %.*s of %.*s was found", (int)(stop - line - 1 < 60 ? stop - line - 1 : 60),
-                           line + 1, (int)(line - s < 60 ? line - s : 60), s);
+    return cj__bytes_error(m->b, m->at, "arrays, csr matrices, lists and dictionaries were expected, %.*s of %.*s was found",
+                           (int)(stop - line - 1 < 60 ? stop - line - 1 : 60), line + 1, (int)(line - s < 60 ? line - s : 60), s);
 }
 
 /* callable(arguments), or class.__new__(class, arguments): remembered as what it is, not called. */
@@ -195,7 +202,8 @@ static bool set_item(machine *m)
 /* The opcode `op`; *done after the last one. */
 static bool step(machine *m, int op, bool *done)
 {
-    static const unsigned char arguments[256] = { ['K'] = 1, ['M'] = 2, ['J'] = 4, ['G'] = 8, ['U'] = 1, ['T'] = 4, ['X'] = 4, ['q'] = 1, ['r'] = 4, ['h'] = 1, ['j'] = 4, [0x80] = 1, [0x8a] = 1 };
+    static const unsigned char arguments[256] = { ['K'] = 1, ['M'] = 2, ['J'] = 4, ['G'] = 8, ['U'] = 1,  ['T'] = 4, ['X'] = 4,
+                                                  ['q'] = 1, ['r'] = 4, ['h'] = 1, ['j'] = 4, [0x80] = 1, [0x8a] = 1 };
     size_t size = arguments[op], from, n;
     const unsigned char *p = cj__bytes_at(m->b, m->at, size, "an argument");
     if (!p) return false;
@@ -302,15 +310,18 @@ bool cj__pickle_array(const cj_bytes *b, const cj_pickle *p, cj_pickle_array *ou
     const cj_pickle *type = dtype->item[1]->item[0], *order = dtype->item[2]->item[1];
     bool little = order->kind == CJ_PICKLE_TEXT && order->n == 1 && order->text[0] == '<';
     if (type->n != 2 || !strchr("fiu", type->text[0]) || !strchr("48", type->text[1]) || !little)
-        return cj__bytes_error(b, type->at, "a type of f4, f8, i4 or i8, little-endian, was expected, %.*s was found", (int)(type->n < 8 ? type->n : 8), type->text);
+        return cj__bytes_error(b, type->at, "a type of f4, f8, i4 or i8, little-endian, was expected, %.*s was found",
+                               (int)(type->n < 8 ? type->n : 8), type->text);
     *out = (cj_pickle_array){ .ndim = (int)shape->n, .n = 1, .type = type->text[0], .size = (size_t)(type->text[1] - '0') };
     for (int d = 0; d < out->ndim; d++) {
         double v = shape->item[d]->kind == CJ_PICKLE_NUMBER ? shape->item[d]->number : -1;
-        if (!(v >= 0 && v * (double)out->n <= (double)bytes->n)) return cj__bytes_error(b, shape->at, "sizes that fit %zu bytes were expected", bytes->n);
+        if (!(v >= 0 && v * (double)out->n <= (double)bytes->n))
+            return cj__bytes_error(b, shape->at, "sizes that fit %zu bytes were expected", bytes->n);
         out->dim[d] = (int64_t)v;
         out->n *= out->dim[d];
     }
-    if ((size_t)out->n * out->size != bytes->n) return cj__bytes_error(b, bytes->at, "%zu bytes of an array were expected, %zu were found", (size_t)out->n * out->size, bytes->n);
+    if ((size_t)out->n * out->size != bytes->n)
+        return cj__bytes_error(b, bytes->at, "%zu bytes of an array were expected, %zu were found", (size_t)out->n * out->size, bytes->n);
     out->data = (const unsigned char *)bytes->text;
     return true;
 }

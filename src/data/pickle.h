@@ -9,7 +9,7 @@
 typedef enum cj_pickle_kind {
     CJ_PICKLE_NONE,
     CJ_PICKLE_NUMBER,
-    CJ_PICKLE_TEXT,  /* also bytes */
+    CJ_PICKLE_TEXT, /* also bytes */
     CJ_PICKLE_TUPLE,
     CJ_PICKLE_LIST,
     CJ_PICKLE_DICT,  /* item: key, value, key, value … */

@@ -42,17 +42,21 @@ static bool csr_of(const part *s, csr *m)
     if (!shape || shape->kind != CJ_PICKLE_TUPLE || shape->n != 2) return cj__bytes_error(b, p->at, "a csr_matrix was expected");
     for (int d = 0; d < 2; d++) {
         double v = shape->item[d]->kind == CJ_PICKLE_NUMBER ? shape->item[d]->number : -1;
-        if (!(v >= 0 && v <= MAX_NODES)) return cj__bytes_error(b, shape->at, "a shape of at most %d was expected, %g was found", MAX_NODES, v);
+        if (!(v >= 0 && v <= MAX_NODES))
+            return cj__bytes_error(b, shape->at, "a shape of at most %d was expected, %g was found", MAX_NODES, v);
         *(d ? &m->columns : &m->rows) = (int64_t)v;
     }
-    if (!cj__pickle_array(b, cj__pickle_find(state, "data"), &m->data) || !cj__pickle_array(b, cj__pickle_find(state, "indices"), &m->indices) ||
+    if (!cj__pickle_array(b, cj__pickle_find(state, "data"), &m->data) ||
+        !cj__pickle_array(b, cj__pickle_find(state, "indices"), &m->indices) ||
         !cj__pickle_array(b, cj__pickle_find(state, "indptr"), &m->indptr))
         return false;
     bool ok = m->indptr.n == m->rows + 1 && m->data.n == m->indices.n && cj__pickle_element(&m->indptr, 0) == 0;
     for (int64_t i = 0; ok && i < m->rows; i++) ok = cj__pickle_element(&m->indptr, i) <= cj__pickle_element(&m->indptr, i + 1);
     ok = ok && cj__pickle_element(&m->indptr, m->rows) == (double)m->data.n;
-    for (int64_t i = 0; ok && i < m->indices.n; i++) ok = cj__pickle_element(&m->indices, i) >= 0 && cj__pickle_element(&m->indices, i) < (double)m->columns;
-    return ok || cj__bytes_error(b, p->at, "a csr_matrix of %lld x %lld whose indices fit was expected", (long long)m->rows, (long long)m->columns);
+    for (int64_t i = 0; ok && i < m->indices.n; i++)
+        ok = cj__pickle_element(&m->indices, i) >= 0 && cj__pickle_element(&m->indices, i) < (double)m->columns;
+    return ok || cj__bytes_error(b, p->at, "a csr_matrix of %lld x %lld whose indices fit was expected", (long long)m->rows,
+                                 (long long)m->columns);
 }
 
 static bool labels_of(const part *s, int64_t rows, cj_pickle_array *y)
@@ -95,7 +99,8 @@ static bool load_index(planetoid *s, const char *path)
 static void place(planetoid *s, const csr *m, const cj_pickle_array *y, const int64_t *node)
 {
     for (int64_t i = 0; i < m->rows; i++) {
-        int64_t to = node ? node[i] : i, from = (int64_t)cj__pickle_element(&m->indptr, i), until = (int64_t)cj__pickle_element(&m->indptr, i + 1);
+        int64_t to = node ? node[i] : i, from = (int64_t)cj__pickle_element(&m->indptr, i),
+                until = (int64_t)cj__pickle_element(&m->indptr, i + 1);
         for (int64_t k = from; k < until; k++)
             s->x[to * m->columns + (int64_t)cj__pickle_element(&m->indices, k)] = (float)cj__pickle_element(&m->data, k);
         for (int64_t k = 0; k < y->dim[1]; k++)
@@ -112,14 +117,17 @@ static bool features(planetoid *s)
     int64_t last = all.rows + test.rows - 1;
     for (int64_t i = 0; i < s->tests; i++) last = s->test[i] > last ? s->test[i] : last;
     const cj_bytes *b = &s->part[TX].b;
-    if (test.rows != s->tests || test.columns != all.columns || x.columns != all.columns || y_test.dim[1] != y_all.dim[1] || x.rows > all.rows)
-        return cj__bytes_error(b, s->part[TX].p->at, "%lld rows of %lld columns were expected, %lld of %lld were found", (long long)s->tests,
-                               (long long)all.columns, (long long)test.rows, (long long)test.columns);
-    if (last + 1 > 4 * (all.rows + test.rows)) return cj__bytes_error(b, 0, "nodes up to %lld were expected, %lld was found", (long long)(all.rows + test.rows), (long long)last);
+    if (test.rows != s->tests || test.columns != all.columns || x.columns != all.columns || y_test.dim[1] != y_all.dim[1] ||
+        x.rows > all.rows)
+        return cj__bytes_error(b, s->part[TX].p->at, "%lld rows of %lld columns were expected, %lld of %lld were found",
+                               (long long)s->tests, (long long)all.columns, (long long)test.rows, (long long)test.columns);
+    if (last + 1 > 4 * (all.rows + test.rows))
+        return cj__bytes_error(b, 0, "nodes up to %lld were expected, %lld was found", (long long)(all.rows + test.rows), (long long)last);
     s->rows = last + 1;
     s->train = x.rows;
     if ((uint64_t)s->rows * (uint64_t)all.columns > CJ_MAX_FILE / sizeof(float))
-        return cj__bytes_error(b, 0, "features of at most 2 GiB were expected, %lld x %lld were found", (long long)s->rows, (long long)all.columns);
+        return cj__bytes_error(b, 0, "features of at most 2 GiB were expected, %lld x %lld were found", (long long)s->rows,
+                               (long long)all.columns);
     s->x_bytes = (size_t)(s->rows * all.columns) * sizeof *s->x;
     s->y_bytes = (size_t)s->rows * sizeof *s->y;
     s->x = cj__zalloc(s->ctx, s->x_bytes ? s->x_bytes : 1);
@@ -164,7 +172,8 @@ static bool edges(planetoid *s)
     for (size_t i = 0; i < d->n; i += 2) {
         const cj_pickle *from = d->item[i], *to = d->item[i + 1];
         bool ok = from->kind == CJ_PICKLE_NUMBER && to->kind == CJ_PICKLE_LIST && from->number >= 0 && from->number < (double)s->rows;
-        if (!ok) return cj__bytes_error(&p->b, from->at, "a node below %lld and a list of its neighbours were expected", (long long)s->rows);
+        if (!ok)
+            return cj__bytes_error(&p->b, from->at, "a node below %lld and a list of its neighbours were expected", (long long)s->rows);
         n += to->n;
         if (n > p->b.n) return cj__bytes_error(&p->b, to->at, "fewer edges than bytes were expected");
     }
@@ -198,7 +207,8 @@ cj_graph *cj_planetoid_load(cj_ctx *c, const char *folder, const char *name)
     bool ok = s.scratch != NULL;
     char path[4096];
     for (int i = 0; ok && i < PARTS; i++) {
-        ok = snprintf(path, sizeof path, "%s/ind.%s.%s", folder, name, endings[i]) < (int)sizeof path || cj__error(c, CJ_EVALUE, "cj_planetoid_load: a path of more than %zu bytes", sizeof path);
+        ok = snprintf(path, sizeof path, "%s/ind.%s.%s", folder, name, endings[i]) < (int)sizeof path ||
+             cj__error(c, CJ_EVALUE, "cj_planetoid_load: a path of more than %zu bytes", sizeof path);
         ok = ok && load_part(&s, i, path);
     }
     if (ok) {

@@ -58,14 +58,17 @@ static bool header(ts *s)
         size_t n = (size_t)(last - line);
         if (n >= 5 && strncmp(line, "@data", 5) == 0) return true;
         if (n >= 11 && strncmp(line, "@classLabel", 11) == 0 && !class_labels(s, line + 11, last)) return false;
-        if (n >= 16 && strncmp(line, "@timeStamps true", 16) == 0) return cj__bytes_error(s->b, offset_of(s, line), "series without time stamps were expected");
-        if (n && *line != '#' && *line != '@') return cj__bytes_error(s->b, offset_of(s, line), "a line with @ or # was expected before @data");
+        if (n >= 16 && strncmp(line, "@timeStamps true", 16) == 0)
+            return cj__bytes_error(s->b, offset_of(s, line), "series without time stamps were expected");
+        if (n && *line != '#' && *line != '@')
+            return cj__bytes_error(s->b, offset_of(s, line), "a line with @ or # was expected before @data");
     }
     return cj__bytes_error(s->b, s->b->n, "@data was expected, the end of the file was found");
 }
 
 /* One case: dimensions and the longest of them; with out also its values, `length` apart. */
-static bool read_case(ts *s, const char *at, const char *stop, int64_t *channels, int64_t *longest, int64_t *class, float *out, int64_t length)
+static bool read_case(ts *s, const char *at, const char *stop, int64_t *channels, int64_t *longest, int64_t *class, float *out,
+                      int64_t length)
 {
     *channels = *longest = 0;
     *class = -1;
@@ -76,7 +79,9 @@ static bool read_case(ts *s, const char *at, const char *stop, int64_t *channels
         size_t n = (size_t)(stop - last);
         for (int64_t k = 0; k < s->classes && *class < 0; k++)
             if (s->label_n[k] == n && memcmp(s->label[k], last, n) == 0) *class = k;
-        if (*class < 0) return cj__bytes_error(s->b, offset_of(s, last), "a class of the header was expected, %.*s was found", (int)(n < 32 ? n : 32), last);
+        if (*class < 0)
+            return cj__bytes_error(s->b, offset_of(s, last), "a class of the header was expected, %.*s was found", (int)(n < 32 ? n : 32),
+                                   last);
         last--;
     }
     while (at < last) {
@@ -107,7 +112,8 @@ static bool cases(ts *s, cj_timeseries *r, float *x, int64_t *y, int64_t *length
         if (!read_case(s, at, last, &channels, &longest, &class, x ? x + n * r->channels * r->length : NULL, r->length)) return false;
         if (n == 0) r->channels = channels;
         if (channels != r->channels)
-            return cj__bytes_error(s->b, offset_of(s, at), "%lld dimensions were expected, %lld were found", (long long)r->channels, (long long)channels);
+            return cj__bytes_error(s->b, offset_of(s, at), "%lld dimensions were expected, %lld were found", (long long)r->channels,
+                                   (long long)channels);
         if (x) y[n] = class, lengths[n] = longest;
         else r->length = longest > r->length ? longest : r->length;
         n++;
@@ -121,7 +127,8 @@ static bool fill(ts *s, cj_timeseries *r)
     cj_ctx *c = s->b->ctx;
     size_t n = (size_t)r->n * (size_t)r->channels, bytes = n * (size_t)r->length * sizeof(float);
     if (n * (size_t)r->length > 64 * s->b->n) /* padding of a few long among many short series */
-        return cj__bytes_error(s->b, 0, "series of similar lengths were expected, %lld x %lld x %lld were found", (long long)r->n, (long long)r->channels, (long long)r->length);
+        return cj__bytes_error(s->b, 0, "series of similar lengths were expected, %lld x %lld x %lld were found", (long long)r->n,
+                               (long long)r->channels, (long long)r->length);
     const char **names = cj__record_alloc(r, (size_t)s->classes * sizeof *names);
     float *x = names ? cj__zalloc(c, bytes) : NULL;
     int64_t *y = x ? cj__alloc(c, 2 * (size_t)r->n * sizeof *y) : NULL;

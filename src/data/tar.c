@@ -42,11 +42,15 @@ bool cj__tar_next(const cj_bytes *b, size_t *at, cj_tar_member *m, bool *found)
         if (!p) return false;
         if (p[0] == 0) return true; /* the end is marked by zeros */
         uint64_t n, sum, own = 0;
-        if (!octal(p + 124, 12, &n) || !octal(p + 148, 8, &sum)) return cj__bytes_error(b, *at, "a tar header was expected: sizes in octal");
+        if (!octal(p + 124, 12, &n) || !octal(p + 148, 8, &sum))
+            return cj__bytes_error(b, *at, "a tar header was expected: sizes in octal");
         for (int i = 0; i < 512; i++) own += i >= 148 && i < 156 ? ' ' : p[i];
-        if (own != sum) return cj__bytes_error(b, *at, "a tar header with check sum %llu was expected, %llu was found", (unsigned long long)own, (unsigned long long)sum);
+        if (own != sum)
+            return cj__bytes_error(b, *at, "a tar header with check sum %llu was expected, %llu was found", (unsigned long long)own,
+                                   (unsigned long long)sum);
         size_t start = *at + 512;
-        if (n > b->n - start) return cj__bytes_error(b, start, "%llu bytes of a member were expected, %zu were found", (unsigned long long)n, b->n - start);
+        if (n > b->n - start)
+            return cj__bytes_error(b, start, "%llu bytes of a member were expected, %zu were found", (unsigned long long)n, b->n - start);
         char kind = (char)p[156];
         *at = start + (n + 511) / 512 * 512;
         if (*at > b->n) *at = b->n;

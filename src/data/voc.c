@@ -64,7 +64,8 @@ static bool leaf(xml *s, const char *name, const char **text, size_t *n)
 {
     tag t;
     if (!next_tag(s, text, n, &t)) return false;
-    if (!t.closes || strcmp(t.name, name) != 0) return cj__bytes_error(s->b, offset_of(s), "</%s> was expected, %s was found", name, t.name);
+    if (!t.closes || strcmp(t.name, name) != 0)
+        return cj__bytes_error(s->b, offset_of(s), "</%s> was expected, %s was found", name, t.name);
     while (*n && (unsigned char)(*text)[*n - 1] <= ' ') --*n;
     while (*n && (unsigned char)**text <= ' ') ++*text, --*n;
     return true;
@@ -117,7 +118,7 @@ static bool box_of(xml *s, cj_boxes *r, cj_box *b)
             depth += t.closes ? -1 : 1;
             continue;
         }
-        double *corner = !depth                          ? NULL
+        double *corner = !depth                        ? NULL
                          : strcmp(t.name, "xmin") == 0 ? &b->xmin
                          : strcmp(t.name, "ymin") == 0 ? &b->ymin
                          : strcmp(t.name, "xmax") == 0 ? &b->xmax
@@ -136,7 +137,8 @@ static bool box_of(xml *s, cj_boxes *r, cj_box *b)
             return false;
         }
     }
-    if (!b->name || corners != 4) return cj__bytes_error(s->b, start, "a name and four corners were expected in <object>, %d corners were found", corners);
+    if (!b->name || corners != 4)
+        return cj__bytes_error(s->b, start, "a name and four corners were expected in <object>, %d corners were found", corners);
     return (b->xmin <= b->xmax && b->ymin <= b->ymax) || cj__bytes_error(s->b, start, "xmin <= xmax and ymin <= ymax were expected");
 }
 
@@ -150,7 +152,10 @@ static bool size_of_image(xml *s, cj_boxes *r)
         if (!next_tag(s, &text, &n, &t)) return false;
         if (t.closes) return true;
         if (t.empty) continue;
-        int64_t *to = strcmp(t.name, "width") == 0 ? &r->width : strcmp(t.name, "height") == 0 ? &r->height : strcmp(t.name, "depth") == 0 ? &r->depth : NULL;
+        int64_t *to = strcmp(t.name, "width") == 0    ? &r->width
+                      : strcmp(t.name, "height") == 0 ? &r->height
+                      : strcmp(t.name, "depth") == 0  ? &r->depth
+                                                      : NULL;
         if (to ? !number(s, t.name, &v) : !skip_element(s)) return false;
         if (to) *to = (int64_t)v;
     }
@@ -162,7 +167,8 @@ static bool annotation(xml *s, cj_boxes *r, cj_box *box)
     const char *text;
     size_t n;
     if (!next_tag(s, &text, &n, &t)) return false;
-    if (strcmp(t.name, "annotation") != 0 || t.closes || t.empty) return cj__bytes_error(s->b, offset_of(s), "<annotation> was expected, %s was found", t.name);
+    if (strcmp(t.name, "annotation") != 0 || t.closes || t.empty)
+        return cj__bytes_error(s->b, offset_of(s), "<annotation> was expected, %s was found", t.name);
     for (;;) {
         if (!next_tag(s, &text, &n, &t)) return false;
         if (t.closes) return true;
