@@ -8,16 +8,14 @@
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------------------------------------------ */
 
-static bool take_graph(cj_dataset *d, cj_graph *g)
+static void show_graph(cj_dataset *d, const cj_graph *g)
 {
-    if (!cj__record_own(d, g)) return false;
     d->graph = g;
     d->n = g->nodes;
     d->features = g->features;
     d->classes = g->classes;
     d->x = g->x;
     d->y = g->y;
-    return true;
 }
 
 /* Rows divided by their sum, as in Kipf and Welling (2017). */
@@ -33,7 +31,8 @@ bool cj__set_cora(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o
         cj_graph_free(g);
         return false;
     }
-    if (!take_graph(d, g)) return false;
+    if (!cj__record_own(d, g)) return false;
+    show_graph(d, g);
     if (o->raw) return true;
     size_t bytes = (size_t)(g->nodes * g->features) * sizeof(float);
     float *x = cj__alloc(c, bytes);
@@ -48,50 +47,30 @@ bool cj__set_cora(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o
     return ok;
 }
 
-/* karate_club_labels.txt: "NODE CLUB" per line; features are the identity matrix, one node of each club is labelled. */
-static bool karate_labels(cj_ctx *c, cj_graph *g, const cj_lines *l, const char *path, int64_t *y)
-{
-    for (int64_t i = 0; i < g->nodes; i++) y[i] = -1;
-    for (int64_t i = 0; i < l->n; i++) {
-        const char *at = l->line[i];
-        double node;
-        bool ok = cj__read_number(&at, at + l->length[i], &node) && node >= 1 && node <= (double)g->nodes && *at == ' ';
-        if (!ok)
-            return cj__file_error(c, "cj_dataset_open", path, "line %lld: a node of 1 … %lld and its club were expected", (long long)i + 1,
-                                  (long long)g->nodes);
-        y[(int64_t)node - 1] = strcmp(at + 1, "Officer") == 0;
-    }
-    return true;
-}
-
+/* The club each member joined when the old one broke apart (Zachary 1977); features are the identity matrix, the two leaders are labelled. */
 bool cj__set_karate(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o, uint64_t seed, cj_dataset *d)
 {
     UNUSED;
+    static const char officer[] = "0000000001000011001010111111111111";
+    enum { N = sizeof officer - 1 };
     char path[CJ_PATH];
     cj_graph *g = cj__data_path(e, c, e->file, path) ? cj_gml_load(c, path) : NULL;
-    if (!take_graph(d, g)) return false;
-    cj_lines *l = cj__data_path(e, c, "karate_club_labels.txt", path) ? cj_lines_load(c, path) : NULL;
-    if (g->nodes < 2 || g->nodes > 1000)
-        return cj_lines_free(l),
-               cj__error(c, CJ_EFILE, "cj_dataset_open: karate: 34 nodes were expected, %lld were found", (long long)g->nodes);
-    size_t n = (size_t)g->nodes, bytes = n * n * sizeof(float) + n * sizeof(int64_t);
-    int64_t *y = l ? cj__zalloc(c, bytes) : NULL;
-    bool ok = y && karate_labels(c, g, l, path, y);
-    float *x = ok ? (float *)(void *)(y + n) : NULL;
-    for (size_t i = 0; ok && i < n; i++) x[i * n + i] = 1;
-    ok = ok && cj__record_tensor(g, g->x = cj_from_f32(c, x, CJ_SHAPE(g->nodes, g->nodes))) &&
-         cj__record_tensor(g, g->y = cj_from_i64(c, y, CJ_SHAPE(g->nodes)));
-    ok = ok && cj__record_tensor(g, g->train = cj_from_i64(c, (int64_t[]){ 0, g->nodes - 1 }, CJ_SHAPE(2)));
-    for (size_t i = 0; ok && i < n; i++) y[i] = (int64_t)i;
-    ok = ok && cj__record_tensor(g, g->test = cj_from_i64(c, y + 1, CJ_SHAPE(g->nodes - 2)));
-    g->features = g->nodes;
+    if (!cj__record_own(d, g)) return false;
+    if (g->nodes != N) return cj__file_error(c, "cj_dataset_open", path, "%d nodes were expected, %lld were found", N, (long long)g->nodes);
+    float x[N * N] = { 0 };
+    int64_t y[N], node[N];
+    for (int i = 0; i < N; i++) {
+        x[i * N + i] = 1;
+        y[i] = officer[i] == '1';
+        node[i] = i;
+    }
+    g->features = N;
     g->classes = 2;
-    if (y) cj__free(c, y, bytes);
-    cj_lines_free(l);
-    d->x = g->x;
-    d->y = g->y;
-    d->features = g->features;
-    d->classes = g->classes;
+    bool ok = cj__record_tensor(g, g->x = cj_from_f32(c, x, CJ_SHAPE(N, N))) &&
+              cj__record_tensor(g, g->y = cj_from_i64(c, y, CJ_SHAPE(N))) &&
+              cj__record_tensor(g, g->train = cj_from_i64(c, (int64_t[]){ 0, N - 1 }, CJ_SHAPE(2))) &&
+              cj__record_tensor(g, g->test = cj_from_i64(c, node + 1, CJ_SHAPE(N - 2)));
+    show_graph(d, g);
     return ok;
 }
 
