@@ -180,6 +180,42 @@ typedef struct cj_timeseries {
 CJ_API cj_timeseries *cj_ts_load(cj_ctx *c, const char *path);
 CJ_API void cj_timeseries_free(cj_timeseries *s);
 
+/* ---- tokenisers --------------------------------------------------------------------------------------------------------------------------------------
+ *
+ * Text to token numbers and back.  A text is n bytes of UTF-8 (n < 0: up to its zero byte); bytes that are no UTF-8 count as symbols of their own. */
+typedef struct cj_tokeniser cj_tokeniser;
+
+typedef struct cj_tokeniser_opts {
+    int64_t vocabulary;          /* most tokens; 0: all (words), 1024 (BPE) */
+    int64_t least;               /* words: how often one occurs at least; 0: once */
+    bool lower;                  /* words: ASCII letters made small */
+    const char *word_end;        /* BPE: NULL: bytes of GPT-2's pieces; else characters of words between blanks, each word with this mark at its end */
+    const char *const *specials; /* "<pad>", "<bos>", "<eos>", "<unk>" …, ended by NULL: the first numbers, never found in a text */
+} cj_tokeniser_opts;
+
+/* 256 tokens: bytes. */
+CJ_API cj_tokeniser *cj_tokeniser_bytes(cj_ctx *c, const cj_tokeniser_opts *opts);
+/* The code points of a text in ascending order; others become "<unk>" where it is among the specials, else they are an error. */
+CJ_API cj_tokeniser *cj_tokeniser_characters(cj_ctx *c, const char *text, int64_t n, const cj_tokeniser_opts *opts);
+/* Runs of letters and digits, and every other symbol that is not white space; the most frequent first (then the first seen).  Others become "<unk>", which is
+ * added where the specials have none.  Decoding puts blanks between them. */
+CJ_API cj_tokeniser *cj_tokeniser_words(cj_ctx *c, const char *text, int64_t n, const cj_tokeniser_opts *opts);
+/* Byte-pair encoding (Gage 1994; Sennrich, Haddow, Birch 2016): starts from the 256 bytes (or the text's characters), and merges the most frequent
+ * neighbours (of equally frequent ones the first in the text) until the vocabulary is full or no pair occurs twice.  Bytes are lossless on any text. */
+CJ_API cj_tokeniser *cj_tokeniser_bpe(cj_ctx *c, const char *text, int64_t n, const cj_tokeniser_opts *opts);
+/* GPT-2's (Radford et al. 2019), token for token: 50257, of which 50256 is <|endoftext|>.  Reads FOLDER/vocab.bpe; folder NULL: $CAJAL_DATA/gpt2-tokenizer or
+ * ~/.cache/cajal/gpt2-tokenizer. */
+CJ_API cj_tokeniser *cj_tokeniser_gpt2(cj_ctx *c, const char *folder);
+CJ_API void cj_tokeniser_free(cj_tokeniser *t);
+
+CJ_API int64_t cj_tokeniser_size(const cj_tokeniser *t);                                     /* tokens in all */
+CJ_API const char *cj_token_text(const cj_tokeniser *t, int64_t token, int64_t *n);          /* its bytes; NULL for a number that is none */
+CJ_API int64_t cj_token_number(const cj_tokeniser *t, const char *text, int64_t n);          /* -1 where there is none */
+/* How many tokens the text has; the first `room` of them go to out. -1 after an error. */
+CJ_API int64_t cj_encode(const cj_tokeniser *t, const char *text, int64_t n, int64_t *out, int64_t room);
+/* How many bytes the tokens have, specials left out; the first `room` go to out, and a zero byte where there is room for it. -1 after an error. */
+CJ_API int64_t cj_decode(const cj_tokeniser *t, const int64_t *tokens, int64_t count, char *out, int64_t room);
+
 /* ---- data sets ------------------------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct cj_dataset_info {
