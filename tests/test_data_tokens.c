@@ -51,7 +51,8 @@ static void pieces_as_the_regex_module_finds_them(void **state)
     size_t at = 0;
     for (int64_t i = 0; i < pieces; i++) {
         size_t end = cj__gpt2_piece(languages, bytes, at);
-        if ((int64_t)(end - at) != piece[i]) fail_msg("piece %lld at byte %zu has %zu bytes, not %lld", (long long)i, at, end - at, (long long)piece[i]);
+        if ((int64_t)(end - at) != piece[i])
+            fail_msg("piece %lld at byte %zu has %zu bytes, not %lld", (long long)i, at, end - at, (long long)piece[i]);
         at = end;
     }
     assert_int_equal(at, bytes);
@@ -160,7 +161,7 @@ static void merges_against_a_direct_count(void **state)
     for (size_t i = 0; i < sizeof text - 1; i++) text[i] = "ab cd a"[dice() % 7];
     text[sizeof text - 1] = 0;
     cj_tokeniser *t = cj_tokeniser_bpe(c, text, -1, .vocabulary = 30, .word_end = "$");
-    int64_t start = 5; /* a b c d and the mark */
+    int64_t start = 5;      /* a b c d and the mark */
     char word[400][32][32]; /* words of symbols */
     int count[400], words = 0;
     char copy[1500];
@@ -179,7 +180,8 @@ static void merges_against_a_direct_count(void **state)
             for (int i = 0; i + 1 < count[w]; i++) {
                 int times = 0;
                 for (int v = 0; v < words; v++)
-                    for (int j = 0; j + 1 < count[v]; j++) times += !strcmp(word[v][j], word[w][i]) && !strcmp(word[v][j + 1], word[w][i + 1]);
+                    for (int j = 0; j + 1 < count[v]; j++)
+                        times += !strcmp(word[v][j], word[w][i]) && !strcmp(word[v][j + 1], word[w][i + 1]);
                 if (times > best) best = times, strcpy(a, word[w][i]), strcpy(b, word[w][i + 1]);
             }
         char made[64];
