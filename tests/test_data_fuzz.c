@@ -20,7 +20,7 @@ static bool mat(cj_ctx *c, const char *path) { return cj_mat_load(c, path) != NU
 static bool gml(cj_ctx *c, const char *path) { return cj_gml_load(c, path) != NULL; }
 static bool voc(cj_ctx *c, const char *path) { return cj_voc_load(c, path) != NULL; }
 static bool ts(cj_ctx *c, const char *path) { return cj_ts_load(c, path) != NULL; }
-static bool npy(cj_ctx *c, const char *path) { return cj_npy_load(c, path) != NULL; }
+static bool npy(cj_ctx *c, const char *path) { return !cj_is_poison(cj_npy_load(c, path)); }
 static bool npz(cj_ctx *c, const char *path) { return cj_npz_load(c, path) != NULL; }
 static bool safetensors(cj_ctx *c, const char *path) { return cj_safetensors_load(c, path) != NULL; }
 static bool wav(cj_ctx *c, const char *path)

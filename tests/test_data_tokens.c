@@ -191,7 +191,7 @@ static void merges_against_a_direct_count(void **state)
             for (int i = 0; i + 1 < count[w]; i++)
                 if (!strcmp(word[w][i], a) && !strcmp(word[w][i + 1], b)) {
                     strcpy(word[w][i], made);
-                    for (int j = i + 1; j + 1 < count[w]; j++) strcpy(word[w][j], word[w][j + 1]);
+                    for (int j = i + 1; j + 1 < count[w]; j++) memmove(word[w][j], word[w][j + 1], sizeof word[w][j]);
                     count[w]--;
                 }
     }

@@ -180,6 +180,28 @@ typedef struct cj_timeseries {
 CJ_API cj_timeseries *cj_ts_load(cj_ctx *c, const char *path);
 CJ_API void cj_timeseries_free(cj_timeseries *s);
 
+/* ---- augmentation: images changed at random, their labels kept ----------------------------------------------------------------------------------------- */
+
+/* x f32 [n, C, H, W] through the affine map p' = A (p - centre) + centre + t of its pixels p = (row, column): every new pixel looks up where it came from,
+ * between pixels bilinearly, zero outside.  m = { a, b, t_row, c, d, t_column }, A = [[a, b], [c, d]].  The identity and turns by 90 degrees are exact. */
+CJ_API cj_tensor *cj_warp(cj_tensor *x, const double m[6]);
+
+/* What may happen to an image; 0 leaves a part out.  Draws are a function of (seed, epoch, number of the sample) alone: they do not depend on the batch, on
+ * threads or on what was drawn before, and a run that resumes sees the same images. */
+typedef struct cj_augment_opts {
+    uint64_t seed;
+    int64_t epoch;
+    const int64_t *samples;          /* their numbers, n of them; NULL: 0, 1, 2, … */
+    double flip, flip_vertical;      /* probability of a mirror image: left and right, top and bottom */
+    int64_t pad;                     /* a crop of the same size after so many rows and columns of zeros around it: every offset is as likely */
+    double rotate, scale, shear;     /* at most so many degrees; factors 1 ± scale; x' = x + s y with |s| at most this */
+    double contrast, brightness;     /* c (v - mean) + mean + b with c in 1 ± contrast and b in ± brightness; values are not clipped */
+    double noise;                    /* deviation of Gaussian noise on every value */
+    int64_t mask;                    /* a square of this side becomes zero, wholly inside the image */
+} cj_augment_opts;
+/* x f32 [n, C, H, W], a new tensor of the innermost scope. */
+CJ_API cj_tensor *cj_augment(cj_tensor *x, const cj_augment_opts *opts);
+
 /* ---- tokenisers --------------------------------------------------------------------------------------------------------------------------------------
  *
  * Text to token numbers and back.  A text is n bytes of UTF-8 (n < 0: up to its zero byte); bytes that are no UTF-8 count as symbols of their own. */

@@ -635,6 +635,8 @@
 #define cj_wav_load(...) (CJ__HERE, (cj_wav_load)(__VA_ARGS__))
 #define cj_ts_load(...) (CJ__HERE, (cj_ts_load)(__VA_ARGS__))
 #define cj_timeseries_free(...) (CJ__HERE, (cj_timeseries_free)(__VA_ARGS__))
+#define cj_warp(...) (CJ__HERE, (cj_warp)(__VA_ARGS__))
+#define cj_augment(...) CJ__CALL1(cj_augment, cj_augment_opts, __VA_ARGS__, )
 #define cj_tokeniser_bytes(...) CJ__CALL1(cj_tokeniser_bytes, cj_tokeniser_opts, __VA_ARGS__, )
 #define cj_tokeniser_characters(...) CJ__CALL3(cj_tokeniser_characters, cj_tokeniser_opts, __VA_ARGS__, )
 #define cj_tokeniser_words(...) CJ__CALL3(cj_tokeniser_words, cj_tokeniser_opts, __VA_ARGS__, )
