@@ -14,7 +14,9 @@ typedef struct target {
 
 static bool idx(cj_ctx *c, const char *path) { return cj_idx_load(c, path) != NULL; }
 static bool csv(cj_ctx *c, const char *path) { return cj_csv_load(c, path, NULL) != NULL; }
+#if defined CJ_HAVE_PNG
 static bool image(cj_ctx *c, const char *path) { return cj_image_load(c, path) != NULL; }
+#endif
 static bool lines(cj_ctx *c, const char *path) { return cj_lines_load(c, path) != NULL; }
 static bool mat(cj_ctx *c, const char *path) { return cj_mat_load(c, path) != NULL; }
 static bool gml(cj_ctx *c, const char *path) { return cj_gml_load(c, path) != NULL; }
@@ -22,7 +24,9 @@ static bool voc(cj_ctx *c, const char *path) { return cj_voc_load(c, path) != NU
 static bool ts(cj_ctx *c, const char *path) { return cj_ts_load(c, path) != NULL; }
 static bool npy(cj_ctx *c, const char *path) { return !cj_is_poison(cj_npy_load(c, path)); }
 static bool npz(cj_ctx *c, const char *path) { return cj_npz_load(c, path) != NULL; }
+#if defined CJ_HAVE_CJSON
 static bool safetensors(cj_ctx *c, const char *path) { return cj_safetensors_load(c, path) != NULL; }
+#endif
 static bool wav(cj_ctx *c, const char *path)
 {
     int64_t rate;

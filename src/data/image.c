@@ -16,6 +16,7 @@
 #include <jpeglib.h>
 #endif
 
+#if defined CJ_HAVE_PNG || defined CJ_HAVE_JPEG
 #define MAX_PIXELS ((size_t)1 << 26)
 
 /* What both decoders fill: rows of interleaved channels. */
@@ -53,6 +54,7 @@ static bool finish(decoder *d, bool ok, cj_pixels *out)
     *out = (cj_pixels){ c, (int64_t)d->channels, (int64_t)d->height, (int64_t)d->width, planes };
     return planes != NULL;
 }
+#endif
 
 void cj__pixels_free(cj_pixels *p)
 {
