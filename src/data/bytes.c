@@ -124,6 +124,7 @@ static step stream_step(stream *s, unsigned char *out, size_t *room)
 
 static void stream_close(stream *s)
 {
+    (void)s;
 #if defined CJ_HAVE_LZMA
     if (s->packing == CJ_PACKED_XZ) lzma_end(&s->x);
 #endif
