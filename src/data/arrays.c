@@ -80,7 +80,7 @@ cj_tensor *cj_idx_load(cj_ctx *c, const char *path)
     return t;
 }
 
-/* ---- CIFAR ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- CIFAR ------------------------------------------------------------------------------------------------------------------------------------ */
 
 static bool cifar_read(const cj_bytes *b, size_t labels, cj_tensor **x, cj_tensor **y)
 {
@@ -118,7 +118,7 @@ bool cj_cifar_load(cj_ctx *c, const char *path, int labels, cj_tensor **x, cj_te
     return ok;
 }
 
-/* ---- WAV: RIFF size WAVE, chunks "fmt " and "data" among others ----------------------------------------------------------------------------------------- */
+/* ---- WAV: RIFF size WAVE, chunks "fmt " and "data" among others ------------------------------------------------------------------------------- */
 
 enum { WAV_PCM = 1, WAV_FLOAT = 3, WAV_EXTENSIBLE = 0xfffe };
 

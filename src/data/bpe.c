@@ -9,7 +9,7 @@
 #include "data/dataset.h"
 #include "data/tokenise.h"
 
-/* ---- merges ----------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- merges ----------------------------------------------------------------------------------------------------------------------------------- */
 
 static uint64_t pair_hash(int32_t left, int32_t right)
 {
@@ -47,7 +47,7 @@ bool cj__merge_add(cj_tokeniser *t, int32_t left, int32_t right, int32_t made)
     return true;
 }
 
-/* ---- applying ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- applying --------------------------------------------------------------------------------------------------------------------------------- */
 
 /* The pair of the lowest rank is merged, everywhere in the word, until none is left. */
 static size_t apply(const cj_tokeniser *t, int32_t *symbol, size_t n)
@@ -126,7 +126,7 @@ bool cj__bpe_encode(const cj_tokeniser *t, const char *text, size_t n, cj_token_
     return true;
 }
 
-/* ---- learning ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- learning --------------------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct word {
     int32_t *symbol;
@@ -282,7 +282,7 @@ cj_tokeniser *cj_tokeniser_bpe(cj_ctx *c, const char *text, int64_t n, const cj_
     return NULL;
 }
 
-/* ---- GPT-2 -------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- GPT-2 ------------------------------------------------------------------------------------------------------------------------------------ */
 
 /* vocab.bpe writes bytes as characters: the printable ones of Latin-1 as themselves, the others from U+0100 on in order.  That is also the order of the first
  * 256 tokens: printable first. */

@@ -40,7 +40,7 @@ static inline uint64_t cj__get64_big(const unsigned char *p) { return (uint64_t)
 /* A decimal number at *at, before `end`: sign, digits, point, exponent, nan and inf, whatever the locale.  Moves *at behind it. */
 bool cj__read_number(const char **at, const char *end, double *out);
 
-/* ---- results that live until they are freed or the context is ---------------------------------------------------------------------------------------- */
+/* ---- results that live until they are freed or the context is --------------------------------------------------------------------------------- */
 
 void *cj__record_new(cj_ctx *c, size_t bytes);                /* zeros; NULL after an error */
 void *cj__record_alloc(void *record, size_t bytes);           /* zeros; goes with the record */
@@ -51,7 +51,7 @@ bool cj__record_own(void *record, void *other); /* the other, which may be NULL 
 void cj__record_free(void *record);             /* NULL is fine */
 cj_ctx *cj__record_ctx(const void *record);
 
-/* ---- members of a tar file (tar.c) ------------------------------------------------------------------------------------------------------------------- */
+/* ---- members of a tar file (tar.c) ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct cj_tar_member {
     char name[512];
@@ -62,7 +62,7 @@ bool cj__tar_next(const cj_bytes *b, size_t *at, cj_tar_member *m, bool *found);
 /* The member of this name (or whose name ends with /name), as bytes of its own that borrow the archive's memory: do not free them. */
 bool cj__tar_find(const cj_bytes *b, const char *name, cj_bytes *out);
 
-/* ---- readers of bytes, for files and members of archives alike ----------------------------------------------------------------------------------------- */
+/* ---- readers of bytes, for files and members of archives alike -------------------------------------------------------------------------------- */
 
 /* image.c: an image in host memory, [channels, height, width]; bilinear resampling with half-pixel centres, colour to grey and grey to colour */
 typedef struct cj_pixels {

@@ -9,7 +9,7 @@
 /* All elements of t to out, which has room for n. */
 static bool copy_out(cj_tensor *t, float *out, int64_t n) { return t && cj_numel(t) == n && cj_to_f32(t, out, n); }
 
-/* ---- MNIST: four IDX files ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- MNIST: four IDX files -------------------------------------------------------------------------------------------------------------------- */
 
 bool cj__set_mnist(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o, uint64_t seed, cj_rows *out)
 {
@@ -43,7 +43,7 @@ bool cj__set_mnist(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *
     return true;
 }
 
-/* ---- CIFAR-10: the batches that are there -------------------------------------------------------------------------------------------------------- */
+/* ---- CIFAR-10: the batches that are there ----------------------------------------------------------------------------------------------------- */
 
 bool cj__set_cifar10(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o, uint64_t seed, cj_rows *out)
 {
@@ -72,7 +72,7 @@ bool cj__set_cifar10(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts
     return true;
 }
 
-/* ---- Olivetti faces: a matrix of 4096 x 400, a face per column, its pixels column by column --------------------------------------------------------- */
+/* ---- Olivetti faces: a matrix of 4096 x 400, a face per column, its pixels column by column --------------------------------------------------- */
 
 bool cj__set_olivetti(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o, uint64_t seed, cj_rows *out)
 {
@@ -107,7 +107,7 @@ bool cj__set_olivetti(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opt
     return ok;
 }
 
-/* ---- houses ----------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- houses ----------------------------------------------------------------------------------------------------------------------------------- */
 
 /* The table's columns as features, texts as one column per category, and the column `target` as the value. */
 static bool table_rows(cj_ctx *c, const cj_table *t, int64_t target, cj_rows *out)
@@ -167,7 +167,7 @@ bool cj__set_california(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_o
     return ok;
 }
 
-/* ---- time series -------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- time series ------------------------------------------------------------------------------------------------------------------------------ */
 
 /* NAME_TRAIN.ts and NAME_TEST.ts, with the longest length of both. */
 bool cj__set_ucr(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o, uint64_t seed, cj_rows *out)
