@@ -31,6 +31,16 @@ typedef struct library {
 #else
 #define HAVE_CJSON false
 #endif
+#ifdef CJ_HAVE_JPEG
+#define HAVE_JPEG true
+#else
+#define HAVE_JPEG false
+#endif
+#ifdef CJ_HAVE_LZMA
+#define HAVE_LZMA true
+#else
+#define HAVE_LZMA false
+#endif
 #ifdef CJ_LAPACK_LIBRARY
 #define HAVE_OPENBLAS true
 #else
@@ -45,6 +55,8 @@ typedef struct library {
 static const library libraries[] = {
     { "zlib", "compressed data and .npz", "zlib1g-dev", HAVE_ZLIB },
     { "libpng", "PNG pictures", "libpng-dev", HAVE_PNG },
+    { "libjpeg", "JPEG pictures", "libjpeg62-turbo-dev", HAVE_JPEG },
+    { "liblzma", "xz-compressed data", "liblzma-dev", HAVE_LZMA },
     { "cairo", "plots", "libcairo2-dev", HAVE_CAIRO },
     { "cJSON", "run folders, safetensors", "libcjson-dev", HAVE_CJSON },
     { "OpenBLAS", "LAPACK, for linear algebra on large matrices", "libopenblas-dev", HAVE_OPENBLAS },

@@ -33,6 +33,8 @@ look() {
     header cmocka.h libcmocka-dev
     header zlib.h zlib1g-dev
     header png.h libpng-dev
+    header jpeglib.h libjpeg62-turbo-dev
+    header lzma.h liblzma-dev
     header cairo/cairo.h libcairo2-dev
     header cjson/cJSON.h libcjson-dev
     header openblas_config.h libopenblas-dev

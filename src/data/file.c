@@ -11,7 +11,7 @@
 
 #define PIECE ((size_t)16 << 20) /* between two looks at cj_cancel */
 
-bool cj__file_error(cj_ctx *c, const char *op, const char *path, const char *format, ...)
+bool(cj__file_error)(cj_ctx *c, const char *op, const char *path, const char *format, ...)
 {
     char text[CJ_MAX_MESSAGE];
     va_list args;

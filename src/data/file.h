@@ -7,6 +7,7 @@
 
 /* Every error names the operation and the file: "cj_npy_load: x.npy: …". */
 bool cj__file_error(cj_ctx *c, const char *op, const char *path, const char *format, ...) __attribute__((format(printf, 4, 5)));
+#define cj__file_error(...) cj__refused((cj__file_error)(__VA_ARGS__)) /* always false, as cj__error is */
 
 /* ---- in ---------------------------------------------------------------------------------------------------------------------------------- */
 
@@ -72,7 +73,7 @@ static inline unsigned char *cj__set16(unsigned char *p, uint32_t v)
 static inline unsigned char *cj__set32(unsigned char *p, uint32_t v) { return cj__set16(cj__set16(p, v & 0xffff), v >> 16); }
 static inline unsigned char *cj__set64(unsigned char *p, uint64_t v) { return cj__set32(cj__set32(p, (uint32_t)v), (uint32_t)(v >> 32)); }
 
-/* ---- archives (archive.c) ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- archives (archive.c) --------------------------------------------------------------------------------------------------------------------- */
 
 /* Room for items and pairs; it grows by no more. NULL after an error. */
 cj_archive *cj__archive_new(cj_ctx *c, int items, int pairs);

@@ -1,57 +1,17 @@
 /* The tables that are linked into the library: comma- or blank-separated numbers, sometimes with a first line "rows,columns,names of the classes"
- * (data/embedded/NOTICE).  Numbers are read here and not by strtod, which listens to the host program's locale.
+ * (data/embedded/NOTICE).  Numbers are not read by strtod, which listens to the host program's locale.
  */
 #include "data/dataset.h"
 #include "data/embedded.h"
 
-/* ---- numbers ----------------------------------------------------------------------------------------------------------------------------------- */
-
-/* A decimal number of at most 19 digits.  While digits and power of ten are exact in double (2^53, 10^22), one rounding remains and the result is the
- * nearest double (Clinger, 1990); that covers every number in the tables. */
-static bool read_number(const char **at, double *out)
-{
-    static const double tens[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
-    const char *s = *at;
-    bool minus = *s == '-', point = false;
-    uint64_t digits = 0;
-    int count = 0, power = 0;
-    if (*s == '-' || *s == '+') s++;
-    for (; (*s >= '0' && *s <= '9') || (*s == '.' && !point); s++) {
-        if (*s == '.') {
-            point = true;
-            continue;
-        }
-        if (++count > 19) return false;
-        digits = digits * 10 + (uint64_t)(*s - '0');
-        power -= point;
-    }
-    if (!count) return false;
-    if (*s == 'e' || *s == 'E') {
-        bool down = *++s == '-';
-        int e = 0;
-        if (*s == '-' || *s == '+') s++;
-        if (*s < '0' || *s > '9') return false;
-        for (; *s >= '0' && *s <= '9' && e < 1000; s++) e = e * 10 + (*s - '0');
-        power += down ? -e : e;
-    }
-    while (digits && digits % 10 == 0) {
-        digits /= 10;
-        power++;
-    }
-    if (digits && (power < -22 || power > 22)) return false;
-    double v = !digits ? 0 : power < 0 ? (double)digits / tens[-power] : (double)digits * tens[power];
-    *out = minus ? -v : v;
-    *at = s;
-    return true;
-}
+static bool read_number(const char **at, double *out) { return cj__read_number(at, *at + strcspn(*at, ", \t\r\n"), out); }
 
 static void skip_separators(const char **at)
 {
     while (**at == ',' || **at == ' ' || **at == '\t' || **at == '\n' || **at == '\r') ++*at;
 }
 
-/* ---- tables --------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tables ----------------------------------------------------------------------------------------------------------------------------------- */
 
 static const char *find(cj_ctx *c, const char *name)
 {

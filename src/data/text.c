@@ -1,20 +1,13 @@
-/* Texts: the project's own sources, linked into the library, and tiny Shakespeare (A. Karpathy, char-rnn, 2015) where the user has it. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
+/* Texts: the project's own sources, linked into the library, and texts in files (tiny Shakespeare: A. Karpathy, char-rnn, 2015). */
 #include "data/dataset.h"
 #include "data/embedded.h"
-#include "data/zip.h"
-
-#define MAX_TEXT ((int64_t)1 << 30)
 
 bool cj__text_sources(const cj_dataset_entry *e, cj_ctx *c, cj_text *out)
 {
     (void)e;
     for (const struct cj_embedded *f = cj_embedded; f->name; f++)
         if (strcmp(f->name, "sources.txt") == 0) {
-            *out = (cj_text){ c, f->data, f->size, NULL };
+            *out = (cj_text){ .ctx = c, .bytes = f->data, .n = f->size };
             return true;
         }
     return cj__error(c, CJ_EFILE, "cj_dataset_open: this library was built without sources.txt");
@@ -22,82 +15,39 @@ bool cj__text_sources(const cj_dataset_entry *e, cj_ctx *c, cj_text *out)
 
 void cj__text_free(cj_text *t)
 {
-    if (t->owned) cj__free(t->ctx, t->owned, t->n);
+    if (t->owned) cj__free(t->ctx, t->owned, t->room);
     t->owned = NULL;
 }
 
-static bool read_plain(cj_source *s, cj_text *out)
+bool cj__text_file(const cj_dataset_entry *e, cj_ctx *c, cj_text *out)
 {
-    size_t n = (size_t)s->left;
-    unsigned char *p = cj__alloc(s->ctx, n ? n : 1);
-    if (!p) return false;
-    if (!cj__source_read(s, p, n)) {
-        cj__free(s->ctx, p, n ? n : 1);
-        return false;
-    }
-    *out = (cj_text){ s->ctx, p, n, p };
+    char path[CJ_PATH];
+    cj_bytes b;
+    if (!cj__data_path(e, c, e->file, path) || !cj__bytes_load(&b, c, "cj_dataset_open", path)) return false;
+    *out = (cj_text){ .ctx = c, .bytes = b.data, .n = b.n, .owned = b.data, .room = b.room };
     return true;
 }
 
-/* The last four bytes of a gzip file are the size of its text (modulo 2^32); deflate expands at most 1032 times. */
-static bool read_gzip(cj_reader *r, cj_text *out)
+/* train.txt where it is there; else the validation part is what is learnt from.  One text: training, validation, test. */
+bool cj__text_wikitext(const cj_dataset_entry *e, cj_ctx *c, cj_text *out)
 {
-#if defined CJ_HAVE_ZLIB
-    unsigned char tail[4];
-    if (r->size < 18) return cj__file_error(r->ctx, r->op, r->path, "not a gzip file");
-    if (!cj__reader_at(r, r->size - 4, tail, 4)) return false;
-    int64_t n = cj__get32(tail);
-    if (n > 1032 * r->size || n > MAX_TEXT)
-        return cj__file_error(r->ctx, r->op, r->path, "%lld bytes are announced, more than it can hold", (long long)n);
-    cj_source part = cj__source_part(r, 0, r->size);
-    cj_inflater *z = cj__inflate_open(&part, n, true);
-    if (!z) return false;
-    bool ok = read_plain(cj__inflate_source(z), out);
-    if (ok && !cj__inflate_end(z)) {
-        cj__text_free(out);
-        ok = false;
+    static const char *const files[] = { "train.txt", "valid.txt", "test.txt" };
+    cj_bytes part[3] = { { 0 } };
+    char path[CJ_PATH];
+    bool ok = true, train = cj__data_there(e, files[0], path);
+    size_t n = 0;
+    for (int i = !train; i < 3 && ok; i++) {
+        ok = cj__data_path(e, c, files[i], path) && cj__bytes_load(&part[i], c, "cj_dataset_open", path);
+        n += part[i].n;
     }
-    cj__inflate_close(z);
-    return ok;
-#else
-    (void)out;
-    return cj__file_error(r->ctx, r->op, r->path, "it is compressed, and this library was built without zlib");
-#endif
-}
-
-static bool read_file(cj_ctx *c, const char *path, cj_text *out)
-{
-    cj_reader r;
-    if (!cj__reader_open(&r, c, "cj_dataset_open", path)) return false;
-    size_t n = strlen(path);
-    bool ok;
-    if (r.size > MAX_TEXT) {
-        ok = cj__file_error(c, r.op, path, "a text of more than 1 GiB");
-    } else if (n > 3 && strcmp(path + n - 3, ".gz") == 0) {
-        ok = read_gzip(&r, out);
-    } else {
-        cj_source part = cj__source_part(&r, 0, r.size);
-        ok = read_plain(&part, out);
+    unsigned char *all = ok ? cj__alloc(c, n + 1) : NULL;
+    if (all) {
+        size_t at = 0;
+        for (int i = 0; i < 3; at += part[i++].n)
+            if (part[i].n) memcpy(all + at, part[i].data, part[i].n);
+        *out = (cj_text){ .ctx = c, .bytes = all, .n = n, .val = train ? part[1].n : 0, .test = part[2].n, .owned = all, .room = n + 1 };
     }
-    cj__reader_close(&r);
-    return ok;
-}
-
-bool cj__text_shakespeare(const cj_dataset_entry *e, cj_ctx *c, cj_text *out)
-{
-    (void)e;
-    static const char *const files[] = { "tinyshakespeare/input.txt", "tinyshakespeare/input.txt.gz", "tinyshakespeare.txt" };
-    const char *data = getenv("CAJAL_DATA"), *home = getenv("HOME");
-    for (int place = 0; place < 2; place++) {
-        const char *root = place ? home : data;
-        if (!root || !*root) continue;
-        for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-            char path[4096];
-            int n = snprintf(path, sizeof path, place ? "%s/.cache/cajal/%s" : "%s/%s", root, files[i]);
-            if (n > 0 && n < (int)sizeof path && access(path, F_OK) == 0) return read_file(c, path, out);
-        }
-    }
-    return cj__error(c, CJ_EFILE,
-                     "cj_dataset_open: shakespeare was found neither as %s/%s nor as ~/.cache/cajal/%s; put it there or set $CAJAL_DATA",
-                     data && *data ? data : "$CAJAL_DATA", files[0], files[0]);
+    for (int i = 0; i < 3; i++)
+        if (part[i].data) cj__bytes_free(&part[i]);
+    return all != NULL;
 }

@@ -1,30 +1,33 @@
 /* zlib as sources and sinks.  Its work space comes from the context's allocator. */
 #include "data/zip.h"
 
-#if defined CJ_HAVE_ZLIB
-#define ZLIB_CONST
-#include <zlib.h>
-
-uint32_t cj__crc32(uint32_t crc, const void *bytes, size_t n) { return (uint32_t)crc32_z(crc, bytes, n); }
-
-/* zlib frees without a size: it is kept in front of the block. */
+/* zlib and liblzma free without a size: it is kept in front of the block. */
 #define FRONT 64
 
-static voidpf z_alloc(voidpf ctx, uInt count, uInt size)
+void *cj__z_alloc(void *ctx, unsigned count, unsigned size) { return cj__z_calloc(ctx, count, size); }
+
+void *cj__z_calloc(void *ctx, size_t count, size_t size)
 {
-    size_t bytes = FRONT + (size_t)count * size;
+    size_t bytes = FRONT + count * size;
     char *p = cj__alloc(ctx, bytes);
     if (!p) return NULL;
     memcpy(p, &bytes, sizeof bytes);
     return p + FRONT;
 }
 
-static void z_free(voidpf ctx, voidpf p)
+void cj__z_free(void *ctx, void *p)
 {
+    if (!p) return;
     size_t bytes;
     memcpy(&bytes, (char *)p - FRONT, sizeof bytes);
     cj__free(ctx, (char *)p - FRONT, bytes);
 }
+
+#if defined CJ_HAVE_ZLIB
+#define ZLIB_CONST
+#include <zlib.h>
+
+uint32_t cj__crc32(uint32_t crc, const void *bytes, size_t n) { return (uint32_t)crc32_z(crc, bytes, n); }
 
 #define PIECE 65536
 
@@ -90,7 +93,7 @@ cj_inflater *cj__inflate_open(cj_source *compressed, int64_t size, bool gzip)
     memset(z, 0, offsetof(cj_inflater, buffer));
     z->from = compressed;
     z->source = (cj_source){ .ctx = c, .op = compressed->op, .path = compressed->path, .left = size, .read = read_inflated };
-    z->z = (z_stream){ .zalloc = z_alloc, .zfree = z_free, .opaque = c };
+    z->z = (z_stream){ .zalloc = cj__z_alloc, .zfree = cj__z_free, .opaque = c };
     if (inflateInit2(&z->z, gzip ? 15 + 16 : -15) != Z_OK) {
         cj__error(c, CJ_EMEMORY, "%s: %s: no memory to inflate", compressed->op, compressed->path);
         cj__free(c, z, sizeof *z);
@@ -133,7 +136,7 @@ cj_deflater *cj__deflate_open(cj_writer *w)
     cj_deflater *z = cj__alloc(c, sizeof *z);
     if (!z) return NULL;
     z->to = w;
-    z->z = (z_stream){ .zalloc = z_alloc, .zfree = z_free, .opaque = c };
+    z->z = (z_stream){ .zalloc = cj__z_alloc, .zfree = cj__z_free, .opaque = c };
     if (deflateInit2(&z->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
         cj__error(c, CJ_EMEMORY, "%s: %s: no memory to deflate", w->op, w->path);
         cj__free(c, z, sizeof *z);

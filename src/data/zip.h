@@ -6,6 +6,11 @@
 
 uint32_t cj__crc32(uint32_t crc, const void *bytes, size_t n); /* of zip and gzip; starts from 0 */
 
+/* The context's allocator in the shapes that zlib and liblzma take. */
+void *cj__z_alloc(void *ctx, unsigned count, unsigned size);
+void *cj__z_calloc(void *ctx, size_t count, size_t size);
+void cj__z_free(void *ctx, void *p);
+
 #if defined CJ_HAVE_ZLIB
 /* A source that inflates a raw deflate stream of another source into exactly `size` bytes.  Close it. */
 typedef struct cj_inflater cj_inflater;
