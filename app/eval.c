@@ -1,9 +1,13 @@
 /* cajal eval and cajal predict: a trained run on the held-out data, and on new examples. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "app/app.h"
+
+enum { LONGEST_TRANSLATION = 60 }; /* words */
+static double translate_all(app_job *j);
 
 static double now(void)
 {
@@ -32,13 +36,16 @@ static int evaluate(app_job *j, const char *folder, int64_t step, bool json)
     double start = now();
     cj_metrics m = { 0 };
     if (!cj_evaluate(j->net, &j->test, &m, .task = j->task, .model = j->model)) return app_fail(j->ctx);
+    double bleu = j->task == CJ_TASK_TRANSLATE ? translate_all(j) : NAN;
+    if (!cj_ok(j->ctx)) return app_fail(j->ctx);
     double seconds = now() - start, rate = seconds > 0 ? (double)m.n / seconds : 0;
     if (json) {
         app_json_open();
         app_json_text("run", folder);
         app_json_number("step", (double)step);
         app_json_number("test_loss", m.loss);
-        if (j->task != CJ_TASK_REGRESS) app_json_number("test_accuracy", m.accuracy);
+        if (!isnan(m.accuracy)) app_json_number("test_accuracy", m.accuracy);
+        if (j->task == CJ_TASK_TRANSLATE) app_json_number("test_bleu", bleu);
         app_json_number("n", (double)m.n);
         app_json_number("seconds", seconds);
         app_json_number("rate", rate);
@@ -47,9 +54,44 @@ static int evaluate(app_job *j, const char *folder, int64_t step, bool json)
         return APP_OK;
     }
     printf("%s: %s on %s, after step %lld\n", folder, j->model->name, j->data->name, (long long)step);
+    if (j->task == CJ_TASK_TRANSLATE) printf("  %-18s %.2f (sacreBLEU's 13a on detokenised text, greedy decoding)\n", "test BLEU", bleu);
     app_print_metrics(j, "test", &m);
     printf("  %-18s %s, %s/s\n", "time", app_seconds(seconds), app_count(rate));
     return APP_OK;
+}
+
+/* BLEU of the held-out translations; NaN after an error. */
+static double translate_all(app_job *j)
+{
+    enum { BATCH = 100, ROOM = 2048 };
+    const cj_lines *references = j->data->target[2];
+    int64_t n = j->test.n;
+    cj_ctx *c = j->ctx;
+    char *text = calloc((size_t)n, ROOM);
+    const char **line = calloc((size_t)n, sizeof *line);
+    int64_t *words = calloc(BATCH, 2 * LONGEST_TRANSLATION * sizeof *words);
+    bool ok = text && line && words;
+    cj_module_train(j->net, false);
+    bool grad = cj_no_grad(c);
+    for (int64_t at = 0; at < n && ok; at += BATCH) {
+        cj_scope s = cj_scope_open(c);
+        int64_t end = at + BATCH < n ? at + BATCH : n;
+        cj_tensor *x, *y, *index = cj_arange(c, (double)at, (double)end, 1, CJ_I64);
+        ok = j->test.batch(c, &j->test, 0, index, &x, &y);
+        cj_tensor *w = ok ? j->model->decode(j->net, x, LONGEST_TRANSLATION) : NULL;
+        ok = ok && cj_to_i64(w, words, cj_numel(w));
+        for (int64_t i = at; i < end && ok; i++) {
+            line[i] = text + i * ROOM;
+            cj_words_text(j->target, words + (i - at) * cj_size(w, 1), cj_size(w, 1), text + i * ROOM, ROOM);
+        }
+        cj_scope_close(s);
+    }
+    cj_grad_mode(c, grad);
+    double bleu = ok ? cj_bleu(c, line, references->line, n).bleu : NAN;
+    free(text);
+    free(line);
+    free(words);
+    return bleu;
 }
 
 int app_eval(int argc, char **argv)

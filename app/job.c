@@ -56,53 +56,126 @@ static void note_alphabet(app_job *j)
 
 /* While training, a held-out text is judged by its first windows: the rest would take longer than the training between two looks. */
 enum { WINDOWS = 128 };
+/* Words of a sentence that a translation reads and writes at most, the beginning and the end included. */
+enum { LONGEST = 48 };
 
-/* Rows from … to of the training rows, with all others or without. */
-static void rows_between(app_job *j, int64_t from, int64_t to, cj_examples *inside, cj_examples *outside)
+/* D^-1/2 (A + I) D^-1/2 of the data's graph, D the degrees of A + I; loops of A count once. */
+static void normalise_graph(app_job *j)
 {
-    cj_scope s = cj_scope_open(j->ctx);
-    cj_tensor *part[2][2], *all[2] = { j->data->train_x, j->data->train_y };
-    for (int k = 0; k < 2; k++) {
-        int64_t n = cj_size(all[k], 0);
-        cj_tensor *before = cj_slice(all[k], 0, 0, from, 1), *after = cj_slice(all[k], 0, to, n, 1);
-        part[0][k] = cj_keep(cj_slice(all[k], 0, from, to, 1));
-        part[1][k] = cj_keep(from == 0 ? after : to == n ? before : cj_cat((cj_tensor *[]){ before, after }, 2, 0));
-    }
-    cj_examples_of_rows(part[0][0], part[0][1], inside);
-    cj_examples_of_rows(part[1][0], part[1][1], outside);
+    const cj_graph *g = j->data->graph;
+    cj_ctx *c = j->ctx;
+    cj_scope s = cj_scope_open(c);
+    cj_tensor *one = cj_ones(c, CJ_SHAPE(g->edges), CJ_F32), *nodes = cj_arange(c, 0, (double)g->nodes, 1, CJ_I64);
+    cj_csr a = cj_csr_from_parts(g->offset, g->target, one, g->nodes, g->nodes);
+    /* row of every entry: how many offsets, but the first, are not above its place */
+    cj_tensor *row =
+        cj_searchsorted(cj_slice(a.offsets, 0, 1, g->nodes + 1, 1), cj_arange(c, 0, (double)g->edges, 1, CJ_I64), .right = true);
+    cj_tensor *own = cj_cast(cj_eq(row, a.columns), CJ_F32); /* loops make room for those of I */
+    cj_tensor *values = cj_cat((cj_tensor *[]){ cj_sub(one, own), cj_ones(c, CJ_SHAPE(g->nodes), CJ_F32) }, 2, 0);
+    row = cj_cat((cj_tensor *[]){ row, nodes }, 2, 0);
+    cj_tensor *col = cj_cat((cj_tensor *[]){ a.columns, nodes }, 2, 0);
+    cj_tensor *scale = cj_rsqrt(cj_segment_sum(values, row, g->nodes));
+    values = cj_mul(values, cj_mul(cj_index_select(scale, 0, row), cj_index_select(scale, 0, col)));
+    j->graph = cj_csr_keep(cj_csr_from_coo(row, col, values, g->nodes, g->nodes));
     cj_scope_close(s);
 }
 
-/* Rows to learn from, to choose by, to judge by. The split has shuffled them. */
+static void examples_of_nodes(app_job *j, cj_tensor *nodes, cj_examples *out)
+{
+    if (nodes) cj_examples_of_rows(nodes, cj_keep(cj_index_select(j->data->graph->y, 0, nodes)), out);
+}
+
+/* The sentences of a part as words of the training sentences. */
+static void examples_of_lines(app_job *j, int part, cj_examples *out)
+{
+    const cj_lines *from = j->data->lines[part], *to = j->data->target[part];
+    if (!from || !to) return;
+    cj_examples_of_pairs(cj_keep(cj_words_encode(j->source, from->line, from->n, false, LONGEST)),
+                         cj_keep(cj_words_encode(j->target, to->line, to->n, true, LONGEST)), out);
+}
+
+static const char *kind_of(const cj_dataset *d)
+{
+    return d->is_text ? "a text" : d->target[0] ? "sentences" : d->graph ? "a graph" : "a table";
+}
+static const char *kind_for(cj_task task)
+{
+    return task == CJ_TASK_NEXT_TOKEN ? "a text" : task == CJ_TASK_TRANSLATE ? "sentences" : task == CJ_TASK_NODES ? "a graph" : "a table";
+}
+
+static bool has_rows(const cj_tensor *x) { return x && cj_size(x, 0) > 0; }
+
+/* Rows to learn from, to choose by, to judge by; with folds, one part of the training rows (shuffled by the split) is what to choose by. */
 static void split_rows(app_job *j, const app_job_opts *o)
 {
-    int64_t n = cj_size(j->data->train_x, 0);
-    cj_examples_of_rows(j->data->test_x, j->data->test_y, &j->test);
-    int64_t from = n - (int64_t)((double)n * cj_settings_get(j->settings, "validation")), to = n;
-    if (o->folds > 0) cj_fold(n, o->fold, o->folds, &from, &to);
-    rows_between(j, from, to, &j->val, &j->train);
+    cj_dataset *d = j->data;
+    cj_examples_of_rows(d->test_x, d->test_y, &j->test);
+    if (o->folds == 0) {
+        cj_examples_of_rows(d->train_x, d->train_y, &j->train);
+        if (has_rows(d->val_x)) cj_examples_of_rows(d->val_x, d->val_y, &j->val);
+        return;
+    }
+    int64_t n = cj_size(d->train_x, 0), from, to;
+    cj_fold(n, o->fold, o->folds, &from, &to);
+    cj_scope s = cj_scope_open(j->ctx);
+    cj_tensor *in[2], *out[2], *all[2] = { d->train_x, d->train_y };
+    for (int k = 0; k < 2; k++) {
+        in[k] = cj_keep(cj_slice(all[k], 0, from, to, 1));
+        out[k] = cj_keep(cj_cat((cj_tensor *[]){ cj_slice(all[k], 0, 0, from, 1), cj_slice(all[k], 0, to, n, 1) }, 2, 0));
+    }
+    cj_examples_of_rows(in[0], in[1], &j->val);
+    cj_examples_of_rows(out[0], out[1], &j->train);
+    cj_scope_close(s);
 }
 
 static int open_data(app_job *j, const app_job_opts *o, const char *name)
 {
-    j->data = cj_dataset_open(j->ctx, name);
+    double share = o->folds > 0 ? 0 : cj_settings_get(j->settings, "validation");
+    j->data = cj_dataset_open(j->ctx, name, .validation = share > 0 ? share : CJ_ZERO);
     if (!j->data) return app_fail(j->ctx);
-    bool text = j->model->task == CJ_TASK_NEXT_TOKEN;
-    if (text != j->data->is_text)
-        return app_error("%s learns from %s, and %s is %s; 'cajal data' lists what there is", j->model->name,
-                         text ? "a text" : "rows of numbers", name, text ? "a table" : "a text");
-    j->task = j->model->task == CJ_TASK_CLASSIFY && j->data->classes == 0 ? CJ_TASK_REGRESS : j->model->task;
-    if (!text) {
+    cj_dataset *d = j->data;
+    j->task = j->model->task == CJ_TASK_CLASSIFY && d->classes == 0 ? CJ_TASK_REGRESS : j->model->task;
+    if (strcmp(kind_of(d), kind_for(j->model->task)) != 0)
+        return app_error("%s learns from %s, and %s is %s; 'cajal data' lists what there is", j->model->name, kind_for(j->model->task),
+                         name, kind_of(d));
+    if (j->model->task == CJ_TASK_REGRESS && d->classes > 0)
+        return app_error("%s learns values, and %s has classes; 'cajal data' lists what there is", j->model->name, name);
+    if (j->task == CJ_TASK_NODES) {
+        normalise_graph(j);
+        examples_of_nodes(j, d->graph->train, &j->train);
+        examples_of_nodes(j, d->graph->val, &j->val);
+        examples_of_nodes(j, d->graph->test, &j->test);
+    } else if (j->task == CJ_TASK_TRANSLATE) {
+        j->source = cj_words_new(j->ctx, d->lines[0]->line, d->lines[0]->n);
+        j->target = cj_words_new(j->ctx, d->target[0]->line, d->target[0]->n);
+        if (!cj_ok(j->ctx)) return app_fail(j->ctx);
+        examples_of_lines(j, 0, &j->train);
+        examples_of_lines(j, 1, &j->val);
+        examples_of_lines(j, 2, &j->test);
+    } else if (!d->is_text) {
         split_rows(j, o);
     } else {
         int64_t context = (int64_t)cj_settings_get(j->settings, "context");
-        cj_examples_of_text(j->data->train_x, context, &j->train);
-        cj_examples_of_text(j->data->test_x, context, &j->test);
-        j->val = j->test; /* a text is held out once; training looks at its beginning, the end at all of it */
-        if (j->val.n > WINDOWS) j->val.n = WINDOWS;
+        cj_examples_of_text(d->train_x, context, &j->train);
+        if (has_rows(d->val_x)) cj_examples_of_text(d->val_x, context, &j->val);
+        cj_examples_of_text(d->test_x, context, &j->test);
+        if (j->val.n == 0) j->val = j->test; /* a text that is held out once: training looks at its beginning, the end at all of it */
         note_alphabet(j);
     }
+    if (d->is_text && j->val.n > WINDOWS) j->val.n = WINDOWS;
     return cj_ok(j->ctx) ? APP_OK : app_fail(j->ctx);
+}
+
+/* What the model is built for. */
+static cj_model_data model_data(const app_job *j)
+{
+    const cj_dataset *d = j->data;
+    cj_model_data m = { .outputs = j->task == CJ_TASK_REGRESS ? 1 : d->classes, .height = d->height, .width = d->width };
+    m.inputs = d->is_text ? m.outputs : d->features;
+    m.channels = m.height ? m.inputs / (m.height * m.width) : 0;
+    if (j->task == CJ_TASK_NODES) m.graph = &j->graph, m.nodes = d->graph->x, m.inputs = d->graph->features, m.outputs = d->graph->classes;
+    if (j->task == CJ_TASK_TRANSLATE) m.inputs = cj_words_count(j->source), m.outputs = cj_words_count(j->target);
+    return m;
 }
 
 static int apply_settings(app_job *j, const app_job_opts *o)
@@ -147,9 +220,7 @@ int app_job_open(app_job *j, const app_job_opts *o)
 cj_module *app_build(app_job *j)
 {
     cj_seed(j->ctx, (uint64_t)cj_settings_get(j->settings, "seed"));
-    cj_model_data d = { .outputs = j->task == CJ_TASK_REGRESS ? 1 : j->data->classes, .height = j->data->height, .width = j->data->width };
-    d.inputs = j->data->is_text ? d.outputs : j->data->features;
-    d.channels = d.height ? d.inputs / (d.height * d.width) : 0;
+    cj_model_data d = model_data(j);
     cj_options options = cj_settings_options(j->settings);
     return j->model->build(j->ctx, &d, &options);
 }

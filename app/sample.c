@@ -1,4 +1,4 @@
-/* cajal sample: text from a trained language model, one symbol at a time.
+/* cajal sample: text from a trained language model, one symbol at a time, by one captured plan for all of them.
  *
  *     p = softmax(logits / temperature),   next = argmax_i p_i / e_i  with e_i exponential: a draw from p (the exponential form of Gumbel's trick)
  */
@@ -16,21 +16,54 @@ static cj_tensor *choose(cj_ctx *c, cj_tensor *logits, double temperature)
     return cj_argmax(cj_div(p, cj_exponential(c, 1, cj_shape_of(p), .stream = CJ_STREAM_SAMPLING)));
 }
 
-/* The symbol after text[n]; -1 after an error. */
-static int64_t next_symbol(app_job *j, const int64_t *text, int64_t n, int64_t context, double temperature)
+/* A text that is being written. */
+typedef struct writer {
+    app_job *job;
+    double temperature;
+    cj_plan *plan;
+    int64_t read, room; /* symbols that the model has read since it began, and can read */
+} writer;
+
+static void step(cj_ctx *c, void *user, cj_tensor *const *in, cj_tensor **out)
 {
-    cj_scope s = cj_scope_open(j->ctx);
-    int64_t seen = n < context ? n : context;
-    cj_tensor *logits = cj_forward(j->net, cj_from_i64(j->ctx, text + n - seen, CJ_SHAPE(1, seen)));
-    cj_tensor *last = cj_select(cj_select(logits, 0, 0), 0, seen - 1);
-    double symbol = cj_item(choose(j->ctx, last, temperature));
-    cj_scope_close(s);
-    return cj_ok(j->ctx) ? (int64_t)symbol : -1;
+    const writer *w = user;
+    out[0] = choose(c, w->job->model->next(w->job->net, in[0]), w->temperature);
 }
 
-static int sample(app_job *j, const char *prompt, int64_t length, double temperature)
+/* The model reads a symbol; what it chooses to follow, -1 after an error. */
+static int64_t read_symbol(writer *w, int64_t symbol)
 {
-    int64_t n = (int64_t)strlen(prompt), context = (int64_t)cj_settings_get(j->settings, "context");
+    cj_ctx *c = w->job->ctx;
+    cj_scope s = cj_scope_open(c);
+    cj_tensor *in = cj_from_i64(c, &symbol, CJ_SHAPE(1)), *out[CJ_MAX_PLAN_OUTPUTS] = { NULL };
+    if (w->plan) cj_replay(w->plan, &in, out);
+    else w->plan = cj_capture(c, step, w, &in, 1, out);
+    double next = cj_ok(c) ? cj_item(out[0]) : -1;
+    cj_scope_close(s);
+    w->read++;
+    return cj_ok(c) ? (int64_t)next : -1;
+}
+
+/* What follows text[n]. A model whose room is used up begins again with the last half of what it saw. */
+static int64_t next_symbol(writer *w, const int64_t *text, int64_t n)
+{
+    int64_t from = n - 1, next = -1;
+    if (w->read == 0 || w->read == w->room) {
+        bool first = w->read == 0;
+        w->room = w->job->model->begin(w->job->net, 1);
+        w->read = 0;
+        if (w->room == 0) return -1;
+        int64_t most = first ? w->room : (w->room + 1) / 2;
+        from = n > most ? n - most : 0;
+    }
+    for (int64_t i = from; i < n && cj_ok(w->job->ctx); i++) next = read_symbol(w, text[i]);
+    return cj_ok(w->job->ctx) ? next : -1;
+}
+
+static int sample(writer *w, const char *prompt, int64_t length)
+{
+    app_job *j = w->job;
+    int64_t n = (int64_t)strlen(prompt);
     int64_t *text = malloc((size_t)(n + length + 1) * sizeof *text);
     if (!text) return app_fail(NULL);
     for (int64_t i = 0; i < n; i++) {
@@ -42,10 +75,9 @@ static int sample(app_job *j, const char *prompt, int64_t length, double tempera
     }
     if (n == 0) text[n++] = j->data->number['\n'] >= 0 ? j->data->number['\n'] : 0;
     else fputs(prompt, stdout);
-    cj_module_train(j->net, false);
-    cj_no_grad(j->ctx);
+    w->read = 0;
     for (int64_t i = 0; i < length && cj_ok(j->ctx); i++, n++) {
-        text[n] = next_symbol(j, text, n, context, temperature);
+        text[n] = next_symbol(w, text, n);
         if (text[n] < 0) break;
         putchar(j->data->symbol[text[n] & 255]);
         fflush(stdout);
@@ -89,14 +121,19 @@ int app_sample(int argc, char **argv)
     int64_t step;
     int status = app_job_load(&j, args.word[0], device, threads, best, &step);
     if (status == APP_OK && !j.data->is_text) status = app_error("%s does not write texts; cajal predict applies it", j.model->name);
+    if (status == APP_OK && !(j.model->begin && j.model->next)) status = app_error("%s cannot continue texts", j.model->name);
+    writer w = { .job = &j, .temperature = t };
     if (status == APP_OK) {
         app_cancel_on_signal(j.ctx);
         cj_seed(j.ctx, (uint64_t)number);
+        cj_module_train(j.net, false);
+        cj_no_grad(j.ctx);
     }
     for (long long i = 0; i < n && status == APP_OK; i++) {
         if (n > 1) printf("--- %lld\n", i + 1);
-        status = sample(&j, prompt, symbols, t);
+        status = sample(&w, prompt, symbols);
     }
+    if (w.plan) cj_plan_free(w.plan);
     app_job_close(&j);
     return status;
 }

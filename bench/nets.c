@@ -42,7 +42,7 @@ bool bench_net_replay(void *arg)
     return cj_ok(t->c);
 }
 
-static bool capture(bench_net *t)
+bool bench_net_capture(bench_net *t)
 {
     cj_scope s = cj_scope_open(t->c);
     cj_tensor *in[2], *out[CJ_MAX_PLAN_OUTPUTS] = { 0 };
@@ -62,7 +62,7 @@ bool bench_mlp_new(bench_net *t, int threads)
     t->opt = cj_adam(cj_module_params(t->net), .lr = 1e-3);
     t->x = cj_keep(cj_rand(c, CJ_SHAPE(16, 128, 784)));
     t->y = cj_keep(cj_randint(c, 0, 10, CJ_SHAPE(16, 128)));
-    return cj_ok(c) && capture(t);
+    return cj_ok(c) && bench_net_capture(t);
 }
 
 static double gpt_setting(const void *settings, const char *key)
@@ -84,7 +84,7 @@ bool bench_gpt_new(bench_net *t, int threads, const bench_gpt_shape *g)
     t->net = cj_model_gpt.build(c, &(cj_model_data){ .inputs = g->vocabulary, .outputs = g->vocabulary }, &(cj_options){ gpt_setting, g });
     t->opt = cj_adamw(cj_module_params(t->net), .lr = 3e-4);
     t->x = cj_keep(cj_randint(c, 0, g->vocabulary, CJ_SHAPE(8, g->batch, g->context + 1)));
-    return cj_ok(c) && capture(t);
+    return cj_ok(c) && bench_net_capture(t);
 }
 
 void bench_net_free(bench_net *t) { cj_ctx_free(t->c); }

@@ -19,7 +19,8 @@ typedef struct bench_gpt_shape {
 
 bool bench_mlp_new(bench_net *t, int threads);
 bool bench_gpt_new(bench_net *t, int threads, const bench_gpt_shape *g);
-bool bench_net_replay(void *net); /* one step on the next batch */
+bool bench_net_capture(bench_net *t); /* of the cross-entropy and its update, replayed until it is compiled */
+bool bench_net_replay(void *net);     /* one step on the next batch */
 void bench_net_free(bench_net *t);
 
 /* Plans of y = gelu(a·x + b)·sigmoid(x) + x and of its gradient (rows.c). */

@@ -45,7 +45,7 @@ done
 expect 0 'mlp' models
 expect 0 '"name":"gpt","family":"transformer"' models --json
 expect 0 'hidden=256' models --describe mlp
-expect 0 'h.1.attn.c_attn.weight +\[384, 128\]' models --describe gpt
+expect 0 'h.1.attn.c_attn.weight +\[576, 192\]' models --describe gpt
 expect 2 "no model 'mpl'; did you mean 'mlp'" models --describe mpl
 expect 0 'digits' data
 expect 0 '"name":"iris"' data list --json
@@ -72,7 +72,7 @@ expect 2 '--resume and --fresh exclude' train mlp --resume --fresh --out x
 expect 2 "at least 1 was expected, '0'" train mlp --threads 0
 expect 1 'nonsense' train mlp --data nonsense
 expect 1 "device 'abacus' is unknown" train mlp --device abacus
-expect 1 'heads=3 does not divide dim=128' train gpt heads=3 --no-save
+expect 1 'heads=5 does not divide dim=192' train gpt heads=5 --no-save
 expect 2 'learns from a text' train gpt --data digits
 expect 2 'sources is a text' train mlp --data sources
 expect 0 '"val_accuracy":0\.' train mlp --no-save --steps 20 --json

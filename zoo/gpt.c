@@ -7,27 +7,28 @@
  *
  * trained with the cross-entropy of the next symbol at every position.  Vaswani et al., "Attention is all you need", 2017; the order of the norms and the initial
  * values as in GPT-2 (Radford et al. 2019): normal of deviation 0.02, the two projections into the residual stream divided by sqrt(2 · layers).  Positions are learned,
- * the head H is not tied to E.  Parameter names are GPT-2's: wte.weight, h.0.attn.c_attn.weight, …, lm_head.weight.
+ * the head H is not tied to E.  Text is continued symbol by symbol, with the keys and values of what was read in caches.  Parameter names are GPT-2's: wte.weight,
+ * h.0.attn.c_attn.weight, …, lm_head.weight.
  */
 #include <cajal/cajal.h>
 #include <math.h>
 #include <stdio.h>
 
 static const cj_setting settings[] = {
-    { .key = "layers", .value = 2, .least = 1, .most = 96, .help = "blocks" },
-    { .key = "dim", .value = 128, .least = 1, .help = "width of the residual stream" },
-    { .key = "heads", .value = 4, .least = 1, .help = "attention heads; must divide dim" },
-    { .key = "context", .value = 64, .least = 1, .help = "symbols that a prediction can look back on" },
-    { .key = "dropout", .value = 0, .most = 0.95, .real = true, .help = "probability of zero in the residual stream" },
+    { .key = "layers", .value = 4, .least = 1, .most = 96, .help = "blocks" },
+    { .key = "dim", .value = 192, .least = 1, .help = "width of the residual stream" },
+    { .key = "heads", .value = 6, .least = 1, .help = "attention heads; must divide dim" },
+    { .key = "context", .value = 128, .least = 1, .help = "symbols that a prediction can look back on" },
+    { .key = "dropout", .value = 0.1, .most = 0.95, .real = true, .help = "probability of zero in the residual stream" },
     { 0 },
 };
 
 static const cj_setting recipe[] = {
-    { .key = "steps", .value = 600 },        { .key = "batch", .value = 16 },
+    { .key = "steps", .value = 4000 },       { .key = "batch", .value = 16 },
     { .key = "lr", .value = 2e-3 },          { .key = "optimiser", .value = CJ_ADAMW },
     { .key = "weight_decay", .value = 0.1 }, { .key = "schedule", .value = CJ_COSINE },
-    { .key = "warmup", .value = 50 },        { .key = "clip", .value = 1 },
-    { .key = "eval_every", .value = 100 },   { 0 },
+    { .key = "warmup", .value = 100 },       { .key = "clip", .value = 1 },
+    { .key = "eval_every", .value = 250 },   { 0 },
 };
 
 /* ---- one block ---------------------------------------------------------------------------------------------------------------------- */
@@ -36,6 +37,7 @@ typedef struct block {
     cj_module *ln_1, *c_attn, *c_proj, *ln_2, *fc, *proj;
     int64_t heads;
     double dropout;
+    cj_tensor *keys, *values; /* of texts that are continued: persistent [B, heads, context, D/heads] */
 } block;
 
 static cj_tensor *drop(cj_module *m, cj_tensor *x, double p) { return p > 0 ? cj_dropout(x, .p = p, .eval = !cj_module_training(m)) : x; }
@@ -48,18 +50,42 @@ static cj_tensor *head_view(cj_tensor *qkv, int part, int64_t heads)
     return cj_transpose(cj_reshape(x, CJ_SHAPE(B, T, heads, D / heads)), 1, 2);
 }
 
+/* What comes after attention's result y [B, heads, T, D/heads], of the residual stream x [B, T, D]. */
+static cj_tensor *after_attention(cj_module *m, block *b, cj_tensor *x, cj_tensor *y)
+{
+    y = cj_reshape(cj_transpose(y, 1, 2), cj_shape_of(x)); /* heads side by side again */
+    cj_tensor *a = cj_add(x, drop(m, cj_forward(b->c_proj, y), b->dropout));
+    cj_tensor *h = cj_gelu(cj_forward(b->fc, cj_forward(b->ln_2, a)));
+    return cj_add(a, drop(m, cj_forward(b->proj, h), b->dropout));
+}
+
 static cj_tensor *block_forward(cj_module *m, void *self, cj_tensor *x)
 {
     block *b = self;
     cj_tensor *qkv = cj_forward(b->c_attn, cj_forward(b->ln_1, x));
     cj_tensor *y = cj_attention(head_view(qkv, 0, b->heads), head_view(qkv, 1, b->heads), head_view(qkv, 2, b->heads), .causal = true);
-    y = cj_reshape(cj_transpose(y, 1, 2), cj_shape_of(x)); /* heads side by side again */
-    cj_tensor *a = cj_add(x, drop(m, cj_forward(b->c_proj, y), b->dropout));
-
-    cj_tensor *h = cj_gelu(cj_forward(b->fc, cj_forward(b->ln_2, a)));
-    return cj_add(a, drop(m, cj_forward(b->proj, h), b->dropout));
+    return after_attention(m, b, x, y);
 }
-static const cj_module_type block_type = { "Block", block_forward, NULL };
+
+/* The same for one new position: x [B, 1, D] joins what the caches hold. */
+static cj_tensor *block_next(cj_module *m, cj_tensor *x, cj_tensor *position, cj_tensor *length)
+{
+    block *b = cj_module_self(m);
+    cj_tensor *qkv = cj_forward(b->c_attn, cj_forward(b->ln_1, x));
+    cj_write_slice_(b->keys, 2, position, head_view(qkv, 1, b->heads));
+    cj_write_slice_(b->values, 2, position, head_view(qkv, 2, b->heads));
+    return after_attention(m, b, x, cj_attention(head_view(qkv, 0, b->heads), b->keys, b->values, .key_length = length));
+}
+
+static void block_forget(cj_module *m, void *self)
+{
+    (void)m;
+    block *b = self;
+    cj_release(b->keys);
+    cj_release(b->values);
+    b->keys = b->values = NULL;
+}
+static const cj_module_type block_type = { "Block", block_forward, block_forget };
 static const cj_module_type group_type = { "Group", NULL, NULL }; /* only names: "attn", "mlp", "h" */
 
 static cj_module *block_new(cj_ctx *c, int64_t dim, int64_t heads, int layers, double dropout)
@@ -89,6 +115,7 @@ typedef struct gpt {
     cj_module *wte, *blocks, *ln_f, *lm_head;
     cj_tensor *positions; /* [context, dim] */
     double dropout;
+    cj_tensor *position; /* where the next symbol of texts that are continued goes: persistent i64 0-d */
 } gpt;
 
 /* x: symbols, i64 [B, T] with T <= context; result: logits [B, T, vocabulary]. */
@@ -108,7 +135,50 @@ static cj_tensor *gpt_forward(cj_module *m, void *self, cj_tensor *x)
     }
     return cj_forward(g->lm_head, cj_forward(g->ln_f, h));
 }
-static const cj_module_type gpt_type = { "GPT", gpt_forward, NULL };
+
+/* ---- symbol by symbol --------------------------------------------------------------------------------------------------------------- */
+
+static void gpt_forget(cj_module *m, void *self)
+{
+    (void)m;
+    gpt *g = self;
+    cj_release(g->position);
+    g->position = NULL;
+}
+
+static int64_t gpt_begin(cj_module *m, int64_t batch)
+{
+    gpt *g = cj_module_self(m);
+    cj_ctx *c = cj_module_ctx(m);
+    int64_t context = cj_size(g->positions, 0), dim = cj_size(g->positions, 1);
+    if (!g->position) g->position = cj_keep(cj_zeros(c, CJ_SCALAR, CJ_I64));
+    else cj_assign_(g->position, cj_zeros(c, CJ_SCALAR, CJ_I64));
+    for (int i = 0; i < cj_module_children(g->blocks); i++) {
+        cj_module *child = cj_module_child(g->blocks, i);
+        block *b = cj_module_self(child);
+        if (b->keys && cj_size(b->keys, 0) == batch) continue;
+        cj_shape shape = CJ_SHAPE(batch, b->heads, context, dim / b->heads);
+        block_forget(child, b);
+        b->keys = cj_keep(cj_zeros(c, shape, CJ_F32));
+        b->values = cj_keep(cj_zeros(c, shape, CJ_F32));
+    }
+    return cj_ok(c) ? context : 0;
+}
+
+static cj_tensor *gpt_next(cj_module *m, cj_tensor *symbols)
+{
+    gpt *g = cj_module_self(m);
+    cj_tensor *here = cj_index_select(g->positions, 0, cj_unsqueeze(g->position, 0)), *length = cj_add_scalar(g->position, 1);
+    cj_tensor *h = cj_add(cj_forward(g->wte, cj_unsqueeze(symbols, 1)), here);
+    for (int i = 0; i < cj_module_children(g->blocks); i++) h = block_next(cj_module_child(g->blocks, i), h, g->position, length);
+    cj_tensor *logits = cj_forward(g->lm_head, cj_forward(g->ln_f, cj_squeeze(h, 1)));
+    cj_assign_(g->position, length);
+    return logits;
+}
+
+static const cj_module_type gpt_type = { "GPT", gpt_forward, gpt_forget };
+
+/* ---- building ----------------------------------------------------------------------------------------------------------------------- */
 
 static cj_module *build(cj_ctx *c, const cj_model_data *d, const cj_options *o)
 {
@@ -145,4 +215,6 @@ const cj_model cj_model_gpt = {
     .settings = settings,
     .recipe = recipe,
     .build = build,
+    .begin = gpt_begin,
+    .next = gpt_next,
 };

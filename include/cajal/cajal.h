@@ -10,8 +10,10 @@
 #include <cajal/optim.h>
 #include <cajal/linear.h>
 #include <cajal/nn.h>
+#include <cajal/metrics.h>
 #include <cajal/model.h>
 #include <cajal/data.h>
+#include <cajal/words.h>
 #include <cajal/train.h>
 #include <cajal/plot.h>
 

@@ -79,6 +79,12 @@ typedef struct cj_model {
     bool (*fit)(cj_module *m, cj_tensor *x, cj_tensor *y);
     /* n new rows [n, features], from the stream CJ_STREAM_SAMPLING: for CJ_TASK_GENERATE. */
     cj_tensor *(*sample)(cj_module *m, int64_t n);
+    /* Text symbol by symbol, for CJ_TASK_NEXT_TOKEN: begin forgets everything and makes room for B texts; next reads a symbol of each, i64 [B], and returns the
+     * logits of what follows, [B, symbols], as forward's last row would be. What next remembers is in persistent tensors, so a captured step serves all positions.
+     * begin returns how many symbols can be read before it has to be called again, 0 after an error; for as many texts as before it keeps the tensors, and plans stay
+     * valid. */
+    int64_t (*begin)(cj_module *m, int64_t batch);
+    cj_tensor *(*next)(cj_module *m, cj_tensor *symbols);
     /* The likeliest words of each sentence, i64 [B, T <= longest], greedily: for CJ_TASK_TRANSLATE. */
     cj_tensor *(*decode)(cj_module *m, cj_tensor *x, int64_t longest);
 } cj_model;

@@ -719,6 +719,22 @@
 #define cj_early_stop_restore(...) (CJ__HERE, (cj_early_stop_restore)(__VA_ARGS__))
 #define cj_early_stop_best(...) (CJ__HERE, (cj_early_stop_best)(__VA_ARGS__))
 
+/* metrics.h */
+#define cj_top_k_accuracy(...) (CJ__HERE, (cj_top_k_accuracy)(__VA_ARGS__))
+#define cj_accuracy(...) (CJ__HERE, (cj_accuracy)(__VA_ARGS__))
+#define cj_confusion_matrix(...) (CJ__HERE, (cj_confusion_matrix)(__VA_ARGS__))
+#define cj_precision_recall(...) (CJ__HERE, (cj_precision_recall)(__VA_ARGS__))
+#define cj_precision_recall_mean(...) (CJ__HERE, (cj_precision_recall_mean)(__VA_ARGS__))
+#define cj_roc_curve(...) (CJ__HERE, (cj_roc_curve)(__VA_ARGS__))
+#define cj_roc_auc(...) (CJ__HERE, (cj_roc_auc)(__VA_ARGS__))
+#define cj_precision_recall_curve(...) (CJ__HERE, (cj_precision_recall_curve)(__VA_ARGS__))
+#define cj_calibration_error(...) (CJ__HERE, (cj_calibration_error)(__VA_ARGS__))
+#define cj_perplexity(...) (CJ__HERE, (cj_perplexity)(__VA_ARGS__))
+#define cj_regression_scores(...) (CJ__HERE, (cj_regression_scores)(__VA_ARGS__))
+#define cj_r2(...) (CJ__HERE, (cj_r2)(__VA_ARGS__))
+#define cj_bleu(...) (CJ__HERE, (cj_bleu)(__VA_ARGS__))
+#define cj_tokenise_13a(...) (CJ__HERE, (cj_tokenise_13a)(__VA_ARGS__))
+
 /* data.h */
 #define cj_npy_load(...) (CJ__HERE, (cj_npy_load)(__VA_ARGS__))
 #define cj_npy_save(...) (CJ__HERE, (cj_npy_save)(__VA_ARGS__))
@@ -767,9 +783,18 @@
 #define cj_dataset_open(...) CJ__CALL2(cj_dataset_open, cj_dataset_opts, __VA_ARGS__, )
 #define cj_dataset_free(...) (CJ__HERE, (cj_dataset_free)(__VA_ARGS__))
 
+/* words.h */
+#define cj_words_new(...) CJ__CALL3(cj_words_new, cj_words_opts, __VA_ARGS__, )
+#define cj_words_count(...) (CJ__HERE, (cj_words_count)(__VA_ARGS__))
+#define cj_words_at(...) (CJ__HERE, (cj_words_at)(__VA_ARGS__))
+#define cj_words_encode(...) (CJ__HERE, (cj_words_encode)(__VA_ARGS__))
+#define cj_words_text(...) (CJ__HERE, (cj_words_text)(__VA_ARGS__))
+#define cj_words_free(...) (CJ__HERE, (cj_words_free)(__VA_ARGS__))
+
 /* train.h */
 #define cj_examples_of_rows(...) (CJ__HERE, (cj_examples_of_rows)(__VA_ARGS__))
 #define cj_examples_of_text(...) (CJ__HERE, (cj_examples_of_text)(__VA_ARGS__))
+#define cj_examples_of_pairs(...) (CJ__HERE, (cj_examples_of_pairs)(__VA_ARGS__))
 #define cj_data_order(...) (CJ__HERE, (cj_data_order)(__VA_ARGS__))
 #define cj_split(...) (CJ__HERE, (cj_split)(__VA_ARGS__))
 #define cj_fold(...) (CJ__HERE, (cj_fold)(__VA_ARGS__))

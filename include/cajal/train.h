@@ -32,6 +32,8 @@ typedef struct cj_examples {
 CJ_API bool cj_examples_of_rows(cj_tensor *x, cj_tensor *y, cj_examples *out);
 /* Windows of `length` symbols from a text (i64 [N]), each with the window one symbol later; their common offset changes with the epoch. */
 CJ_API bool cj_examples_of_text(cj_tensor *symbols, int64_t length, cj_examples *out);
+/* Sentences and their translations, words i64 [n, S] and [n, T] as CJ_TASK_TRANSLATE has them; a batch is cut to what its longest sentences need. */
+CJ_API bool cj_examples_of_pairs(cj_tensor *x, cj_tensor *y, cj_examples *out);
 
 /* The order of the n examples in an epoch: a permutation that depends on (seed, epoch, n) alone. */
 CJ_API void cj_data_order(uint64_t seed, int64_t epoch, int64_t n, int64_t *order);

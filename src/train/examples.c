@@ -78,3 +78,37 @@ bool cj_examples_of_text(cj_tensor *symbols, int64_t length, cj_examples *out)
     if (out->n > 1) out->n--; /* room for the offset */
     return true;
 }
+
+/* ---- pairs of sentences -------------------------------------------------------------------------------------------------------------------------- */
+
+/* Columns that rows of words need: up to the last one that is not padding in some row, rounded up so that few shapes occur and each is planned once. */
+static int64_t used_columns(cj_tensor *words)
+{
+    enum { STEP = 16 };
+    cj_tensor *used = cj_any(cj_ne_scalar(words, CJ_WORD_PAD), &(cj_reduce_opts){ .axes = CJ_AXIS(0) });
+    int64_t all = cj_size(words, 1);
+    cj_tensor *ends = cj_mul(cj_cast(used, CJ_I64), cj_arange(cj_tensor_ctx(words), 1, (double)all + 1, 1, CJ_I64));
+    int64_t n = (int64_t)cj_item(cj_max(ends, NULL)), rounded = (n + STEP - 1) / STEP * STEP;
+    return n < 1 ? 1 : rounded < all ? rounded : all;
+}
+
+static bool pairs_batch(cj_ctx *c, const cj_examples *e, int64_t epoch, cj_tensor *index, cj_tensor **x, cj_tensor **y)
+{
+    if (!rows_batch(c, e, epoch, index, x, y)) return false;
+    bool was = cj_no_grad(c);
+    *x = cj_contiguous(cj_slice(*x, 1, 0, used_columns(*x), 1));
+    *y = cj_contiguous(cj_slice(*y, 1, 0, used_columns(*y), 1));
+    cj_grad_mode(c, was);
+    return c->error == CJ_OK;
+}
+
+bool cj_examples_of_pairs(cj_tensor *x, cj_tensor *y, cj_examples *out)
+{
+    if (!cj_examples_of_rows(x, y, out)) return false;
+    out->batch = pairs_batch;
+    if (cj_ndim(x) == 2 && cj_ndim(y) == 2 && cj_dtype_of(x) == CJ_I64 && cj_dtype_of(y) == CJ_I64 && cj_size(x, 1) > 0 &&
+        cj_size(y, 1) > 1)
+        return true;
+    return cj__error(cj_tensor_ctx(x), CJ_ESHAPE, "examples: pairs are words i64 [n, S] and [n, T], these are %s %s and %s %s",
+                     cj_dtype_name(cj_dtype_of(x)), cj__tensor_text(x), cj_dtype_name(cj_dtype_of(y)), cj__tensor_text(y));
+}
