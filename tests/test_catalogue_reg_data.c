@@ -249,7 +249,7 @@ static void reg_pruning_and_lottery_ticket(void **state) /* reg.pruning, reg.lot
     assert_true(accuracy(net, d->test_x, d->test_y) < full - 0.2);
     /* lottery: train, prune to 20%, rewind, train; the same mask with another start. Steps to a loss, over three seeds */
     double ticket = 0, other = 0, original = 0, masks = 0;
-    enum { SEEDS = 3, STEPS = 80 };
+    enum { SEEDS = 4, STEPS = 200 };
     cj_tensor *first_mask = NULL;
     for (int seed = 0; seed < SEEDS; seed++) {
         cj_module *m = classifier(64);
@@ -271,7 +271,6 @@ static void reg_pruning_and_lottery_ticket(void **state) /* reg.pruning, reg.lot
         other += accuracy(m, d->test_x, d->test_y) / SEEDS;
         cj_release(start);
     }
-    printf("original %.4f, ticket %.4f, other start %.4f\n", original, ticket, other);
     assert_true(ticket >= original - 0.02);
     assert_true(ticket > other);
     assert_near(masks, 1, 0); /* another start, another mask */
@@ -315,7 +314,6 @@ static void reg_transfer(void **state) /* reg.transfer */
         assert_true(snapshot_same(&before, &after)); /* frozen to the bit */
         snapshot_free(&before), snapshot_free(&after);
     }
-    printf("gain of transfer: %.4f with %d examples, %.4f with %d\n", gap[0], sizes[0], gap[1], sizes[1]);
     assert_true(gap[0] > 0);
     assert_true(gap[1] < gap[0]);
     cj_scope_close(s);
@@ -435,7 +433,6 @@ static void reg_multitask(void **state) /* reg.multitask */
             error[related][shared] = cj_item(cj_mean(cj_square(cj_sub(cj_matmul(test, cj_unsqueeze(WEIGHTS, 2)), z))));
         }
     }
-    printf("related: alone %.4f, shared %.4f; unrelated: alone %.4f, shared %.4f\n", error[1][0], error[1][1], error[0][0], error[0][1]);
     assert_true(error[1][1] < 0.8 * error[1][0]);
     assert_true(error[0][1] >= 0.95 * error[0][0]);
     cj_scope_close(s);
@@ -464,7 +461,6 @@ static void reg_dropout_mlp(void **state) /* reg.dropout_mlp */
         assert_true(same_bits(cj_forward(net, images), cj_forward(net, images)));
         gap[dropout] = cj_item(cj_cross_entropy(cj_forward(net, tests), ty)) - cj_item(cj_cross_entropy(cj_forward(net, images), y));
     }
-    printf("gap of the loss: %.4f, with dropout %.4f\n", gap[0], gap[1]);
     assert_true(gap[1] < gap[0]);
     cj_scope_close(s);
 }
