@@ -1,7 +1,7 @@
 /* Catalogue rows of regularisation that need data: resampling, ensembles, distillation, pruning, transfer, several tasks, shifted inputs. */
 #include "support.h"
 
-TEST_CONTEXT(.seed = 61);
+TEST_CONTEXT(.threads = 1, .seed = 61);
 
 static cj_tensor *normal(cj_shape shape) { return cj_randn(c, shape, .dtype = CJ_F64); }
 static double accuracy(cj_module *m, cj_tensor *x, cj_tensor *y)
