@@ -663,6 +663,35 @@ static void reg_implicit_sgd(void **state) /* reg.implicit_sgd */
     cj_scope_close(s);
 }
 
+/* Penalties on the derivative of a network and on singular values: of a linear layer both are known. */
+static void jacobian_and_spectral_penalties(void **state)
+{
+    (void)state;
+    cj_scope s = cj_scope_open(c);
+    cj_module *m = cj_linear(c, 4, 3);
+    cj_params *p = cj_module_params(m);
+    cj_tensor *w = cj_params_at(p, 0), *x = cj_randn(c, CJ_SHAPE(5, 4)), *g, *penalty = cj_jacobian_penalty(m, x);
+    assert_near(cj_item(penalty), cj_item(cj_sum(cj_square(w))), 1e-5); /* the Jacobian of every example is W */
+    assert_true(cj_grad(penalty, &w, 1, &g));
+    same(g, cj_mul_scalar(w, 2), 1e-5);
+    cj_module *net = cj_sequential(c, m, cj_tanh_layer(c)); /* diag(1 - y²)·W */
+    cj_tensor *slope = cj_sub(cj_ones(c, CJ_SHAPE(5, 3), CJ_F32), cj_square(cj_forward(net, x))),
+              *rows = cj_sum(cj_square(w), .axes = CJ_AXIS(1));
+    assert_near(cj_item(cj_jacobian_penalty(net, x)), cj_item(cj_sum(cj_mul(cj_square(slope), rows))) / 5, 1e-5);
+    cj_svd_result f = cj_svd(w);
+    double top = value_at(f.s, 0);
+    penalty = cj_spectral_penalty(p, 0.6);
+    assert_near(cj_item(penalty), 0.3 * top * top, 1e-5);
+    assert_true(cj_grad(penalty, &w, 1, &g)); /* mu·sigma·u·vᵀ */
+    same(g, cj_mul_scalar(cj_outer(cj_select(f.u, 1, 0), cj_select(f.vh, 0, 0)), 0.6 * top), 1e-5);
+    assert_ok(c);
+    assert_poisoned(CJ_EVALUE, "spectral_penalty: weight -1; it must not be negative", cj_spectral_penalty(p, -1));
+    assert_poisoned(CJ_EVALUE, "tikhonov_penalty: weight -1", cj_tikhonov_penalty(p, -1));
+    assert_poisoned(CJ_ESHAPE, "jacobian_penalty: input i64 [5]; floats [examples, ..] expected",
+                    cj_jacobian_penalty(m, cj_zeros(c, CJ_SHAPE(5), CJ_I64)));
+    cj_scope_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -682,6 +711,7 @@ int main(void)
         cmocka_unit_test(reg_noise),
         cmocka_unit_test(reg_implicit_gd),
         cmocka_unit_test(reg_implicit_sgd),
+        cmocka_unit_test(jacobian_and_spectral_penalties),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -120,6 +120,11 @@ typedef struct cj_layer_norm_opts {
 CJ_API cj_module *cj_layer_norm_layer(cj_ctx *c, int64_t dim, const cj_layer_norm_opts *opts);
 /* Linear with edges left out: mask [out, in], 0 where there is none. Masked weights are 0, get no gradient and stay 0; "mask" is a buffer. */
 CJ_API cj_module *cj_masked_linear(cj_ctx *c, cj_tensor *mask, const cj_linear_opts *opts);
+/* An order of the units 0 … units-1 in which every edge from -> to goes forward, and each unit's level (0: nothing feeds it). False: there is a circle, or a unit that is none. */
+CJ_API bool cj_topological_order(const int64_t (*edge)[2], int64_t edges, int64_t units, int64_t *order, int64_t *level);
+/* A feed-forward network on any such graph: units 0 … inputs-1 are the inputs, the units of the highest level the outputs, in ascending order and without activation ("tanh" by
+ * default, by name). x [n, inputs] -> [n, outputs]; weight [units, units] (to, from), zero and without gradient where there is no edge, bias [units], buffers mask and order. */
+CJ_API cj_module *cj_dag_layer(cj_ctx *c, int64_t inputs, int64_t units, const int64_t (*edge)[2], int64_t edges, const char *activation);
 typedef struct cj_dropout_layer_opts {
     bool standard;     /* Srivastava et al. 2014: survivors as they are in training, all times 1 - p in evaluation; else inverted dropout */
     bool always;       /* in evaluation too */

@@ -622,6 +622,8 @@
 #define cj_embedding_layer(...) CJ__CALL3(cj_embedding_layer, cj_embedding_opts, __VA_ARGS__, )
 #define cj_layer_norm_layer(...) CJ__CALL2(cj_layer_norm_layer, cj_layer_norm_opts, __VA_ARGS__, )
 #define cj_masked_linear(...) CJ__CALL2(cj_masked_linear, cj_linear_opts, __VA_ARGS__, )
+#define cj_topological_order(...) (CJ__HERE, (cj_topological_order)(__VA_ARGS__))
+#define cj_dag_layer(...) (CJ__HERE, (cj_dag_layer)(__VA_ARGS__))
 #define cj_dropout_layer(...) CJ__CALL2(cj_dropout_layer, cj_dropout_layer_opts, __VA_ARGS__, )
 #define cj_mc_dropout(...) (CJ__HERE, (cj_mc_dropout)(__VA_ARGS__))
 #define cj_noise_layer(...) (CJ__HERE, (cj_noise_layer)(__VA_ARGS__))

@@ -287,7 +287,7 @@ struct cj_ctx {
     int mode; /* what cj_module_train said last; part of a plan's key */
 
     cj_profiler *profiler;
-    void *observer; /* of src/nn: watches modules run, or NULL */
+    void *observer;            /* of src/nn: watches modules run, or NULL */
     const cj_backend *backend; /* device kernels, or NULL */
     void *device_state;
     void *backend_handle;

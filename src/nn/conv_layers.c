@@ -246,7 +246,7 @@ cj_pooled cj_max_pool_forward(cj_module *m, cj_tensor *x)
 {
     cj_ctx *c = m ? cj_module_ctx(m) : x ? x->ctx : NULL;
     const cj_pooled poison = { c ? c->poison : NULL, c ? c->poison : NULL };
-    if (!cj__module_is(m, &max_pool_type, "max_pool_forward", x) || !cj__usable(c, "max_pool_forward", 0, x)) return poison;
+    if (!c || !cj__module_is(m, &max_pool_type, "max_pool_forward", x) || !cj__usable(c, "max_pool_forward", 0, x)) return poison;
     cj__module_begins(m, x);
     cj_pooled y = cj_max_pool(x, cj_module_self(m));
     cj__module_ends(m, x, y.value);

@@ -171,7 +171,7 @@ cj_mean_variance cj_mc_dropout(cj_module *m, cj_tensor *x, int64_t samples)
 {
     cj_ctx *c = m ? cj_module_ctx(m) : x ? x->ctx : NULL;
     const cj_mean_variance poison = { c ? c->poison : NULL, c ? c->poison : NULL };
-    if (!m || c->error || !cj__usable(c, "mc_dropout", 0, x)) return poison;
+    if (!m || !c || c->error || !cj__usable(c, "mc_dropout", 0, x)) return poison;
     if (samples < 2) return cj_fail(c, CJ_EVALUE, "mc_dropout: %lld samples; 2 at least expected", (long long)samples), poison;
     bool training = cj_module_training(m), grad = cj_no_grad(c);
     cj_module_train(m, false);

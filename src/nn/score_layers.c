@@ -66,7 +66,7 @@ cj_attended cj_score_attention_forward(cj_module *m, cj_tensor *query, cj_tensor
     static const char op[] = "score_attention_forward";
     cj_ctx *c = m ? cj_module_ctx(m) : query ? query->ctx : NULL;
     const cj_attended poison = { c ? c->poison : NULL, c ? c->poison : NULL };
-    if (!cj__module_is(m, &scored_type, op, query)) return poison;
+    if (!c || !cj__module_is(m, &scored_type, op, query)) return poison;
     const scored *l = cj_module_self(m);
     if (!cj__usable(c, op, 0, query) || !cj__usable(c, op, 1, key) || !cj__usable(c, op, 2, value) || (mask && !cj__usable(c, op, 3, mask)))
         return poison;
