@@ -183,7 +183,7 @@ static void lin_one_vs_rest(void **state)
         y[k] = cj_randint(c, 0, K, CJ_SHAPE(N));
         cj_tensor *angle = cj_mul_scalar(cj_cast(y[k], CJ_F64), 2 * M_PI / K);
         cj_tensor *centre = cj_mul_scalar(cj_stack((cj_tensor *[]){ cj_cos(angle), cj_sin(angle) }, 2, 1), 4);
-        x[k] = cj_add(centre, cj_mul_scalar(normal(N, 2), 0.6));
+        x[k] = cj_add(centre, cj_mul_scalar(normal(N, 2), 0.4));
     }
     int64_t fits = 0;
     cj_fit softmax = cj_softmax_regression(x[0], y[0], K, .ridge = 0.1);
