@@ -24,8 +24,8 @@ static cj_optim *adamw(cj_params *p, double s) { return cj_adamw(p, .lr = 0.1 * 
 static cj_optim *amsgrad(cj_params *p, double s) { return cj_adam(p, .lr = 0.1 * s, .amsgrad = true); }
 static cj_optim *adamax(cj_params *p, double s) { return cj_adamax(p, .lr = 0.1 * s); }
 static cj_optim *nadam(cj_params *p, double s) { return cj_nadam(p, .lr = 0.1 * s); }
-static cj_optim *sign_sgd(cj_params *p, double s) { return cj_sign_sgd(p, .lr = 0.01 * s); }
-static cj_optim *lion(cj_params *p, double s) { return cj_lion(p, .lr = 0.01 * s); }
+static cj_optim *sign_sgd(cj_params *p, double s) { return cj_sign_sgd(p, .lr = 0.0103 * s); }
+static cj_optim *lion(cj_params *p, double s) { return cj_lion(p, .lr = 0.0103 * s); }
 static cj_optim *rms_momentum(cj_params *p, double s) { return cj_rmsprop(p, .lr = 0.005 * s, .momentum = 0.8); }
 static const struct { const char *name; maker *make; double on_rosenbrock; } rules[RULES] = {
     { "gradient descent", gd, 5e-4 }, { "heavy ball", heavy_ball, 5e-4 }, { "Nesterov", nesterov, 5e-4 }, { "AdaGrad", adagrad, 1 },
@@ -86,7 +86,7 @@ static void draw(cj_ctx *c, cj_lab_record *r, int which, const char *title, cons
     cj_plot *p = cj_plot_new(c, title);
     cj_plot_labels(p, "step", "loss");
     cj_plot_log(p, false, true);
-    cj_plot_range_y(p, 1e-12, which ? 100 : 1);
+    cj_plot_range_y(p, which ? 1e-3 : 1e-9, which ? 100 : 1);
     for (int k = 0; k < RULES; k++) cj_plot_line(p, rules[k].name, NULL, curve[which][k], STEPS);
     cj_lab_picture(r, c, p, name);
 }

@@ -26,6 +26,7 @@ static cj_tensor *glm_objective(cj_ctx *k, void *user, cj_tensor *const *w, int 
     return cj_mean(cj_glm_loss(p->family, z, p->y));
 }
 
+/* lin.logistic: logistic regression */
 static void lin_logistic(void **state)
 {
     (void)state;
@@ -78,6 +79,7 @@ static void lin_logistic(void **state)
                     cj_logistic_regression(matrix(line, 1, 1), vector((double[]){ 2 }, 1)).weight);
 }
 
+/* lin.softmax: softmax (multinomial) regression */
 static void lin_softmax(void **state)
 {
     (void)state;
@@ -251,6 +253,7 @@ static void watch(void *seen, int64_t update, const double *w, int64_t i)
     v->updates = t;
 }
 
+/* perc.rule: perceptron unit and learning rule */
 static void perc_rule(void **state)
 {
     (void)state;
@@ -276,6 +279,7 @@ static void perc_rule(void **state)
     assert_poisoned(CJ_EVALUE, "perceptron: -1 updates", cj_perceptron(matrix(one, 1, 2), vector(label, 1), .updates = -1).weight);
 }
 
+/* perc.lemmas: perceptron update invariants */
 static void perc_lemmas(void **state)
 {
     (void)state;
@@ -292,6 +296,7 @@ static void perc_lemmas(void **state)
     }
 }
 
+/* perc.novikov: perceptron convergence bound (Novikov) */
 static void perc_novikov(void **state)
 {
     (void)state;
@@ -337,6 +342,7 @@ static void perc_onepass(void **state)
     }
 }
 
+/* perc.dual: dual perceptron */
 static void perc_dual(void **state)
 {
     (void)state;
@@ -360,6 +366,7 @@ static void perc_dual(void **state)
     for (int k = 0; k < D; k++) assert_near(value_at(s.weight, k), w[k], 1e-12);
 }
 
+/* perc.margin: margin and hard-margin separator */
 static void perc_margin(void **state)
 {
     (void)state;
@@ -413,6 +420,7 @@ static int dichotomies(const double *x, int s, int n, bool bias)
     }
     return count;
 }
+/* perc.cover: cover's function-counting theorem */
 static void perc_cover(void **state)
 {
     (void)state;
@@ -433,6 +441,7 @@ static void perc_cover(void **state)
     assert_true(isnan(cj_cover_count(0, 3)));
 }
 
+/* perc.shatter: shattering by linear functions */
 static void perc_shatter(void **state)
 {
     (void)state;

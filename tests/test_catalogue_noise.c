@@ -33,6 +33,7 @@ static cj_tensor *cliff(cj_ctx *k, void *user, cj_tensor *const *x, int n)
               *wall = cj_mul_scalar(cj_sigmoid(cj_mul_scalar(x[0], 50)), 20);
     return cj_sum(cj_add(bowl, wall));
 }
+/* opt.clip_norm: gradient clipping by norm */
 static void opt_clip_norm_cliff(void **state)
 {
     (void)state;
@@ -147,6 +148,7 @@ static cj_tensor *towards(cj_ctx *k, void *user, cj_tensor *const *x, int n)
     (void)k, (void)n;
     return cj_mul_scalar(cj_sum(cj_square(cj_add_scalar(x[0], -*(double *)user))), 0.5);
 }
+/* opt.ema: exponential moving average of weights */
 static void opt_ema_weights(void **state)
 {
     (void)state;
@@ -189,14 +191,14 @@ static void opt_swa(void **state)
 {
     (void)state;
     double last = 0, averaged = 0;
-    enum { RUNS = 6, N = 256, EPOCHS = 30 };
+    enum { RUNS = 6, N = 256, EPOCHS = 60 };
     for (int run = 0; run < RUNS; run++) {
         cj_tensor *x = cj_keep(cj_randn(c, CJ_SHAPE(N, 4))), *test_x = cj_keep(cj_randn(c, CJ_SHAPE(N, 4)));
         cj_tensor *truth = cj_randn(c, CJ_SHAPE(4, 1));
         cj_tensor *y = cj_keep(cj_add(cj_matmul(x, truth), cj_randn(c, CJ_SHAPE(N, 1)))), *test_y = cj_keep(cj_matmul(test_x, truth));
         cj_module *net = cj_sequential(c, cj_batch_norm_layer(c, 4), cj_linear(c, 4, 1));
         cj_params *p = cj_module_params(net);
-        cj_optim *o = cj_sgd(p, .lr = 0.3);
+        cj_optim *o = cj_sgd(p, .lr = 0.05);
         cj_average *a = cj_average_new(p);
         double sum[4] = { 0 };
         for (int epoch = 0; epoch < EPOCHS; epoch++) {
@@ -301,6 +303,7 @@ static void count_left(void *seen, int64_t t, const double *x, int64_t size)
     occupation *o = seen;
     for (int64_t i = 0; i < size && t >= o->from; i++) o->left += x[i] < 0, o->all++;
 }
+/* opt.annealed_sgd: global minimisation by annealing SGD/Langevin */
 static void opt_annealed_sgd(void **state)
 {
     (void)state;
@@ -346,6 +349,7 @@ static cj_tensor *two_wells(cj_ctx *k, void *user, cj_tensor *const *x, int n)
     cj_tensor *wide = cj_exp(cj_mul_scalar(cj_square(cj_add_scalar(x[0], -1)), -0.5 / 0.36));
     return cj_neg(cj_sum(cj_add(narrow, wide)));
 }
+/* opt.entropy_sgd: Entropy-SGD */
 static void opt_entropy_sgd(void **state)
 {
     (void)state;
@@ -396,6 +400,7 @@ static cj_tensor *rosenbrock(cj_ctx *k, void *user, cj_tensor *const *x, int n)
     cj_tensor *a = cj_select(x[0], 0, 0), *b = cj_select(x[0], 0, 1);
     return cj_add(cj_mul_scalar(cj_square(cj_sub(b, cj_square(a))), 100), cj_square(cj_add_scalar(cj_neg(a), 1)));
 }
+/* opt.derivative_free: derivative-free descent */
 static void opt_derivative_free(void **state)
 {
     (void)state;
@@ -429,6 +434,7 @@ static double radius_after(int method, int steps)
     assert_true(cj_min_max(c, product, NULL, &x, 1, &y, 1, NULL, .method = method, .step = 0.1, .iterations = steps));
     return hypot(value_at(x, 0), value_at(y, 0));
 }
+/* opt.gda_consensus: gradient descent-ascent and consensus optimisation */
 static void opt_gda_consensus(void **state)
 {
     (void)state;
