@@ -231,6 +231,7 @@ static void opt_swa(void **state)
         averaged += test_loss(net, test_x, test_y) / RUNS;
     }
     print_message("test loss: last %.4f, averaged %.4f\n", last, averaged);
+    assert_true(averaged <= last);
 }
 
 /* ---- constraints ---------------------------------------------------------------------------------------------------------------------------------------------- */
