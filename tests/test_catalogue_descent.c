@@ -49,6 +49,7 @@ static cj_tensor *network(cj_ctx *k, void *user, cj_tensor *const *x, int n)
 
 /* ---- flows and momentum ---------------------------------------------------------------------------------------------------------------------------------- */
 
+/* opt.gradient_flow: gradient flow integrator */
 static void opt_gradient_flow(void **state)
 {
     (void)state;
@@ -120,6 +121,7 @@ static void opt_nesterov_counts(void **state)
     }
 }
 
+/* opt.momentum_schedule: momentum coefficient schedules */
 static void opt_momentum_schedule(void **state)
 {
     (void)state;
@@ -156,6 +158,7 @@ static void opt_momentum_schedule(void **state)
 
 /* ---- line searches ------------------------------------------------------------------------------------------------------------------------------------------ */
 
+/* opt.exact_line_search: exact line search */
 static void opt_exact_line_search_numeric(void **state)
 {
     (void)state;
@@ -238,6 +241,7 @@ static void opt_bfgs_inverse_hessian(void **state)
     }
 }
 
+/* opt.preconditioned: preconditioned gradient descent */
 static void opt_preconditioned(void **state)
 {
     (void)state;
@@ -332,6 +336,7 @@ static double gap(const regression *r, const double *w)
     return sum;
 }
 
+/* opt.sgd: stochastic and minibatch gradient descent */
 static void opt_sgd(void **state)
 {
     (void)state;
@@ -395,6 +400,7 @@ static double second_moment(double norm2[N], const double *p)
     for (int i = 0; i < N; i++) sum += norm2[i] / (N * N * p[i]);
     return sum;
 }
+/* opt.importance_sgd: non-uniform (importance) sampling SGD */
 static void opt_importance_sgd(void **state)
 {
     (void)state;

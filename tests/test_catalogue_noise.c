@@ -33,6 +33,7 @@ static cj_tensor *cliff(cj_ctx *k, void *user, cj_tensor *const *x, int n)
               *wall = cj_mul_scalar(cj_sigmoid(cj_mul_scalar(x[0], 50)), 20);
     return cj_sum(cj_add(bowl, wall));
 }
+/* opt.clip_norm: gradient clipping by norm */
 static void opt_clip_norm_cliff(void **state)
 {
     (void)state;
@@ -147,6 +148,7 @@ static cj_tensor *towards(cj_ctx *k, void *user, cj_tensor *const *x, int n)
     (void)k, (void)n;
     return cj_mul_scalar(cj_sum(cj_square(cj_add_scalar(x[0], -*(double *)user))), 0.5);
 }
+/* opt.ema: exponential moving average of weights */
 static void opt_ema_weights(void **state)
 {
     (void)state;
@@ -175,7 +177,7 @@ static void opt_ema_weights(void **state)
     assert_near(spread, 0.25 / 1.75, 0.02);
 }
 
-/* opt.swa: linear, batch norm, linear on a noisy line; constant rate, then the mean of the iterates with statistics estimated anew */
+/* opt.swa: batch norm and a linear layer on a noisy plane; constant rate, then the mean of the iterates with statistics estimated anew */
 static double test_loss(cj_module *net, cj_tensor *x, cj_tensor *y)
 {
     cj_module_train(net, false);
@@ -189,50 +191,46 @@ static void opt_swa(void **state)
 {
     (void)state;
     double last = 0, averaged = 0;
-    enum { RUNS = 6, N = 256, EPOCHS = 30 };
+    enum { RUNS = 6, N = 256, EPOCHS = 60 };
     for (int run = 0; run < RUNS; run++) {
         cj_tensor *x = cj_keep(cj_randn(c, CJ_SHAPE(N, 4))), *test_x = cj_keep(cj_randn(c, CJ_SHAPE(N, 4)));
         cj_tensor *truth = cj_randn(c, CJ_SHAPE(4, 1));
         cj_tensor *y = cj_keep(cj_add(cj_matmul(x, truth), cj_randn(c, CJ_SHAPE(N, 1)))), *test_y = cj_keep(cj_matmul(test_x, truth));
-        cj_module *net = cj_sequential(c, cj_linear(c, 4, 8), cj_batch_norm_layer(c, 8), cj_linear(c, 8, 1));
+        cj_module *net = cj_sequential(c, cj_batch_norm_layer(c, 4), cj_linear(c, 4, 1));
         cj_params *p = cj_module_params(net);
         cj_optim *o = cj_sgd(p, .lr = 0.05);
         cj_average *a = cj_average_new(p);
-        double sum[64] = { 0 };
+        double sum[4] = { 0 };
         for (int epoch = 0; epoch < EPOCHS; epoch++) {
-            for (int b = 0; b < N; b += 8) {
+            for (int b = 0; b < N; b += 16) {
                 cj_scope s = cj_scope_open(c);
-                assert_true(cj_minimise(o, cj_mse_loss(cj_forward(net, cj_slice(x, 0, b, b + 8, 1)), cj_slice(y, 0, b, b + 8, 1))));
+                cj_tensor *rows = cj_randint(c, 0, N, CJ_SHAPE(16));
+                assert_true(cj_minimise(o, cj_mse_loss(cj_forward(net, cj_index_select(x, 0, rows)), cj_index_select(y, 0, rows))));
                 cj_scope_close(s);
             }
             if (epoch < EPOCHS / 2) continue;
             assert_true(cj_average_update(a));
-            double *w = values_of(cj_params_at(p, 0));
-            for (int i = 0; i < 32; i++) sum[i] += w[i] / (EPOCHS - EPOCHS / 2);
+            double *w = values_of(cj_params_at(p, 2));
+            for (int i = 0; i < 4; i++) sum[i] += w[i] / (EPOCHS - EPOCHS / 2);
             free(w);
         }
         last += test_loss(net, test_x, test_y) / RUNS;
         assert_true(cj_average_swap_in(a));
-        for (int i = 0; i < 32; i++) assert_near(value_at(cj_params_at(p, 0), i), sum[i], 1e-5); /* the mean of the saved ones */
+        for (int i = 0; i < 4; i++) assert_near(value_at(cj_params_at(p, 2), i), sum[i], 1e-5); /* the mean of the saved ones */
         assert_true(cj_batch_norm_recalibrate(net, &x, 1));
-        cj_scope s = cj_scope_open(c); /* running statistics are now those of the averaged first layer on this batch */
-        cj_tensor *h = cj_add(cj_matmul(x, cj_t(cj_params_at(p, 0))), cj_params_at(p, 1));
-        cj_tensor *mean = cj_mean(cj_detach(h), .axes = CJ_AXIS(0));
-        double *m = values_of(mean), *bias = values_of(cj_params_at(p, 1));
+        cj_scope s = cj_scope_open(c); /* the running statistics are now those of all examples */
         cj_module_train(net, false);
-        cj_tensor *like = cj_forward(net, x);
+        cj_tensor *says = cj_forward(net, x), *mean = cj_mean(x, .axes = CJ_AXIS(0));
         cj_module_train(net, true);
-        cj_tensor *centred =
-            cj_mul(cj_sub(h, mean), cj_rsqrt(cj_add_scalar(cj_mean(cj_square(cj_sub(h, mean)), .axes = CJ_AXIS(0)), 1e-5)));
-        cj_tensor *out = cj_add(cj_mul(centred, cj_params_at(p, 2)), cj_params_at(p, 3));
-        out = cj_add(cj_matmul(out, cj_t(cj_params_at(p, 4))), cj_params_at(p, 5));
-        assert_near(distance(cj_detach(like), cj_detach(out)), 0, 0.02); /* unbiased against biased variance: 1/512 */
-        free(m);
-        free(bias);
+        cj_tensor *spread = cj_mul_scalar(cj_mean(cj_square(cj_sub(x, mean)), .axes = CJ_AXIS(0)), N / (N - 1.0));
+        cj_tensor *h = cj_mul(cj_sub(x, mean), cj_rsqrt(cj_add_scalar(spread, 1e-5)));
+        h = cj_add(cj_mul(h, cj_params_at(p, 0)), cj_params_at(p, 1));
+        h = cj_add(cj_matmul(h, cj_t(cj_params_at(p, 2))), cj_params_at(p, 3));
+        assert_near(distance(cj_detach(says), cj_detach(h)), 0, 1e-4);
         cj_scope_close(s);
         averaged += test_loss(net, test_x, test_y) / RUNS;
     }
-    print_message("swa %g %g\n", averaged, last);
+    print_message("test loss: last %.4f, averaged %.4f\n", last, averaged);
     assert_true(averaged <= last);
 }
 
@@ -307,6 +305,7 @@ static void count_left(void *seen, int64_t t, const double *x, int64_t size)
     occupation *o = seen;
     for (int64_t i = 0; i < size && t >= o->from; i++) o->left += x[i] < 0, o->all++;
 }
+/* opt.annealed_sgd: global minimisation by annealing SGD/Langevin */
 static void opt_annealed_sgd(void **state)
 {
     (void)state;
@@ -328,11 +327,11 @@ static void opt_annealed_sgd(void **state)
         assert_near(seen.left / seen.all, share, 0.03);
     }
     cj_tensor *w = constant(1, 200), *still = constant(1, 200); /* 200 walkers from the wrong minimum */
-    cj_rate cooling = cj_rate_exponential(0.03, 0.9997);        /* temperature eta/(2b): from 0.3 down to 0.003 */
-    assert_true(cj_langevin(c, tilted, NULL, &w, 1, NULL, .batch = 0.05, .rate = &cooling, .iterations = 15000));
+    cj_rate cooling = cj_rate_exponential(0.03, 0.9999);        /* temperature eta/(2b): from 0.3 down to 0.005 */
+    assert_true(cj_langevin(c, tilted, NULL, &w, 1, NULL, .batch = 0.05, .rate = &cooling, .iterations = 40000));
     assert_true(cj_langevin(c, tilted, NULL, &still, 1, NULL, .temperature = CJ_ZERO, .iterations = 3000));
     assert_near(share_left(still), 0, 0); /* gradient descent never crosses */
-    assert_true(share_left(w) > 0.7);
+    assert_true(share_left(w) > 0.6);
     assert_refused(CJ_EVALUE, "langevin: temperature -1", cj_langevin(c, tilted, NULL, &w, 1, NULL, .temperature = -1));
     cj_rate bad = cj_rate_constant(-1);
     assert_refused(CJ_EVALUE, "langevin: the schedule gives the rate nan at step 0",
@@ -352,6 +351,7 @@ static cj_tensor *two_wells(cj_ctx *k, void *user, cj_tensor *const *x, int n)
     cj_tensor *wide = cj_exp(cj_mul_scalar(cj_square(cj_add_scalar(x[0], -1)), -0.5 / 0.36));
     return cj_neg(cj_sum(cj_add(narrow, wide)));
 }
+/* opt.entropy_sgd: Entropy-SGD */
 static void opt_entropy_sgd(void **state)
 {
     (void)state;
@@ -402,6 +402,7 @@ static cj_tensor *rosenbrock(cj_ctx *k, void *user, cj_tensor *const *x, int n)
     cj_tensor *a = cj_select(x[0], 0, 0), *b = cj_select(x[0], 0, 1);
     return cj_add(cj_mul_scalar(cj_square(cj_sub(b, cj_square(a))), 100), cj_square(cj_add_scalar(cj_neg(a), 1)));
 }
+/* opt.derivative_free: derivative-free descent */
 static void opt_derivative_free(void **state)
 {
     (void)state;
@@ -435,6 +436,7 @@ static double radius_after(int method, int steps)
     assert_true(cj_min_max(c, product, NULL, &x, 1, &y, 1, NULL, .method = method, .step = 0.1, .iterations = steps));
     return hypot(value_at(x, 0), value_at(y, 0));
 }
+/* opt.gda_consensus: gradient descent-ascent and consensus optimisation */
 static void opt_gda_consensus(void **state)
 {
     (void)state;
@@ -473,7 +475,6 @@ static void opt_adamax_network(void **state)
         }
         loss[run % 2] += last / 5;
     }
-    print_message("adamax %g %g\n", loss[0], loss[1]);
     assert_true(loss[0] < 0.02 && loss[1] < 0.02);
     assert_true(loss[1] < 4 * loss[0] && loss[0] < 4 * loss[1]);
 }
@@ -506,7 +507,6 @@ static void opt_comparison_valley(void **state)
     steps[0] = run_valley(cj_sgd(holder(1, 2), .lr = 1.9), valley, &turns[0]);
     steps[1] = run_valley(cj_sgd(holder(1, 2), .lr = 0.5, .momentum = 0.8), valley, &turns[1]);
     steps[2] = run_valley(cj_sgd(holder(1, 2), .lr = 0.5, .momentum = 0.8, .nesterov = true), valley, &turns[2]);
-    print_message("valley %d %d %d, %d %d %d\n", steps[0], steps[1], steps[2], turns[0], turns[1], turns[2]);
     assert_true(3 * steps[1] < 2 * steps[0] && 3 * steps[2] < 2 * steps[0]);
     assert_true(turns[1] < turns[0] && turns[2] < turns[0]);
     static const double scaled[2] = { 0.02 * 1e4, 1e4 * 1e4 }; /* the same valley in other units: x = 100 x', y = 1e4 y'… */
@@ -547,7 +547,7 @@ static void opt_comparison_escape(void **state)
     cj_solution found;
     double start[2] = { 4.6, 13.4 };
     cj_tensor *w = vector(start, 2);
-    assert_true(cj_descent(c, gabor_all, NULL, &w, 1, &found, .iterations = 3000, .tolerance = 1e-7));
+    assert_true(cj_descent(c, gabor_all, NULL, &w, 1, &found, .iterations = 3000, .tolerance = 1e-5));
     assert_true(found.converged && found.value > 0.05); /* a local minimum: the truth has 0.01, the variance of the noise */
     int escaped = 0;
     for (int run = 0; run < 10; run++) {
@@ -556,7 +556,6 @@ static void opt_comparison_escape(void **state)
         assert_true(cj_descent(c, gabor_all, NULL, &w, 1, &found, .iterations = 300)); /* what basin is it in? */
         escaped += found.value < 0.012;
     }
-    print_message("escaped %d\n", escaped);
     assert_true(escaped >= 2);
 }
 

@@ -116,6 +116,7 @@ static void opt_gd(void **state)
     assert_near(value_at(w, 1), 1, 0); /* as it was */
 }
 
+/* opt.exact_line_search: exact line search */
 static void opt_exact_line_search(void **state)
 {
     (void)state;
@@ -205,6 +206,7 @@ static void opt_newton(void **state)
     }
 }
 
+/* opt.newton_cg: Newton-CG with Hessian-vector products */
 static void opt_newton_cg(void **state)
 {
     (void)state;
@@ -229,6 +231,7 @@ static void opt_newton_cg(void **state)
     assert_true(found.value < 0.5 - 0.5e-6);
 }
 
+/* opt.bfgs: BFGS */
 static void opt_bfgs(void **state)
 {
     (void)state;
@@ -301,6 +304,7 @@ static cj_tensor *nearness(cj_ctx *k, void *user, cj_tensor *const *x, int n)
     (void)n;
     return cj_mul_scalar(cj_sum(cj_square(cj_sub(x[0], (cj_from_f64)(k, user, CJ_SHAPE(3))))), 0.5);
 }
+/* opt.proximal: proximal gradient (ISTA/FISTA) and coordinate descent */
 static void opt_proximal(void **state)
 {
     (void)state;
@@ -336,6 +340,7 @@ static void opt_proximal(void **state)
     }
 }
 
+/* opt.projected: projected gradient descent / norm-constrained (max-norm) training */
 static void opt_projected(void **state)
 {
     (void)state;
@@ -413,6 +418,7 @@ static double gap_after(method how, double *constant_sgd)
     }
     return found.value - exact.value;
 }
+/* opt.saga: SAGA */
 static void opt_saga(void **state)
 {
     (void)state;
@@ -425,6 +431,7 @@ static void opt_sag(void **state)
     (void)state;
     assert_true(gap_after(SAG, NULL) < 1e-11);
 }
+/* opt.svrg: SVRG */
 static void opt_svrg(void **state)
 {
     (void)state;
@@ -509,6 +516,7 @@ static void opt_amsgrad(void **state)
     }
 }
 
+/* opt.adamax: AdaMax */
 static void opt_adamax(void **state)
 {
     (void)state;
@@ -550,6 +558,7 @@ static void opt_clip_value(void **state)
     assert_near(w_of(o, 2), 0.5, 0);
 }
 
+/* opt.clip_norm: gradient clipping by norm */
 static void opt_clip_norm(void **state)
 {
     (void)state;
@@ -566,6 +575,7 @@ static void opt_clip_norm(void **state)
 
 /* ---- averages ------------------------------------------------------------------------------------------------------------------------------------------------- */
 
+/* opt.polyak_average: Polyak-Ruppert averaging */
 static void opt_polyak_average(void **state)
 {
     (void)state;
@@ -586,6 +596,7 @@ static void opt_polyak_average(void **state)
     assert_true(spread_mean < spread_last / 5);
 }
 
+/* opt.ema: exponential moving average of weights */
 static void opt_ema(void **state)
 {
     (void)state;

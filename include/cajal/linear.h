@@ -27,7 +27,8 @@ typedef struct cj_fit {
 typedef struct cj_fit_opts {
     bool no_bias;
 } cj_fit_opts;
-/* min 1/2 |y - x·w - b|²: y [n] or [n, k]. Of many solutions the one with the shortest w. */
+/* min 1/2 |y - x·w - b|²: y [n] or [n, k]. Of many solutions the one with the shortest w. Above 16384 examples by the normal
+ * equations, whose rounding error is that of the square of x's condition number. */
 CJ_API cj_fit cj_least_squares(cj_tensor *x, cj_tensor *y, const cj_fit_opts *opts);
 /* min 1/2 |y - x·w - b|² + alpha/2 |w|²: w = (xᵀx + alpha)⁻¹ xᵀy of centred x and y; alpha > 0. */
 CJ_API cj_fit cj_ridge(cj_tensor *x, cj_tensor *y, double alpha, const cj_fit_opts *opts);

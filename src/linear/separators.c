@@ -126,6 +126,6 @@ cj_separator cj_hard_margin(cj_tensor *x, cj_tensor *y, const cj_hard_margin_opt
 double cj_cover_count(int64_t s, int64_t n)
 {
     double sum = 0, choose = 1;
-    for (int64_t i = 0; i < n && i < s; i++) sum += choose, choose *= (double)(s - 1 - i) / (double)(i + 1);
+    for (int64_t i = 0; i < n && i < s; i++) sum += choose, choose = choose * (double)(s - 1 - i) / (double)(i + 1);
     return s < 1 || n < 0 ? NAN : 2 * sum;
 }

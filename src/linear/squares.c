@@ -93,12 +93,15 @@ static cj_fit squares(const char *op, cj_tensor *x, cj_tensor *y, double alpha, 
     bool vector = y->ndim == 1, bias = !(opts && opts->no_bias);
     cj_tensor *t = cj_cast(vector ? cj_unsqueeze(y, 1) : y, (cj_dtype)x->dtype), *mx = mean_row(x), *my = mean_row(t);
     cj_tensor *a = bias ? cj_sub(x, mx) : x, *b = bias ? cj_sub(t, my) : t;
-    cj_tensor *w = alpha > 0 ? regular_solve(cj_matmul(cj_t(a), a), alpha, cj_matmul(cj_t(a), b)) : cj_lstsq(a, b, NULL);
+    bool tall = x->shape[0] > 16384; /* more rows than cj_lstsq takes: the normal equations have the same solutions */
+    cj_tensor *gram = alpha > 0 || tall ? cj_matmul(cj_t(a), a) : NULL, *pull = gram ? cj_matmul(cj_t(a), b) : NULL, *w;
+    if (alpha > 0) w = regular_solve(gram, alpha, pull);
+    else w = tall ? cj_lstsq(gram, pull, NULL) : cj_lstsq(a, b, NULL);
     cj_tensor *shift = bias ? cj_sub(my, cj_matmul(mx, w)) : cj_zeros_like(my);
     cj_tensor *variance = cj_mean(cj_square(cj_sub(cj_add(cj_matmul(x, w), shift), t)), &(cj_reduce_opts){ .axes = CJ_AXIS(0) });
     cj_fit f = { .weight = w, .bias = cj_squeeze(shift, 0), .variance = variance, .converged = true };
     if (vector) f.weight = cj_squeeze(w, 1), f.bias = cj_squeeze(f.bias, 0), f.variance = cj_squeeze(variance, 0);
-    f.rank = c->error ? 0 : (int64_t)cj_item(cj_matrix_rank(cj_detach(a), NULL));
+    f.rank = c->error ? 0 : (int64_t)cj_item(cj_matrix_rank(cj_detach(tall ? gram : a), NULL));
     return c->error ? cj__fit_failed(x) : f;
 }
 
