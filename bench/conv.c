@@ -88,7 +88,7 @@ static void pool_step(cj_ctx *c, void *user, cj_tensor *const *in, cj_tensor **o
     (void)c;
     const pool_case *k = ((const bench_planned *)user)->arg;
     cj_tensor *x = cj_require_grad(in[0]);
-    const cj_pool_opts o = { .kernel = k->kernel, .stride = 2, .padding = k->padding };
+    const cj_pool_opts o = { .kernel = k->kernel, .stride = 2, .padding = k->padding, .values_only = true }; /* as PyTorch's max_pool2d */
     out[0] = k->max ? (cj_max_pool)(x, &o).value : (cj_avg_pool)(x, &o);
     cj_grad(out[0], &x, 1, out + 1, .seed = in[1]);
 }

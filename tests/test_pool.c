@@ -32,7 +32,10 @@ static bool check_layout(cj_ctx *c, windows w, cj_dtype t, bool last)
     cj_tensor *x = cj_cast(cj_randint(c, -3, 4, shape), t);
     x = cj_require_grad(last ? cj_channels_last(x) : x);
     cj_pooled p = (cj_max_pool)(x, &o);
-    cj_tensor *mean = (cj_avg_pool)(x, &o), *g[2];
+    o.values_only = true;
+    cj_tensor *lean = (cj_max_pool)(x, &o).value;
+    assert_null((cj_max_pool)(x, &o).index);
+    cj_tensor *mean = (cj_avg_pool)(x, &o), *g[3];
     o.exclude_padding = true;
     cj_tensor *present = (cj_avg_pool)(x, &o);
     if (!cj_ok(c)) fail_msg("%s", cj_message(c));
@@ -41,8 +44,10 @@ static bool check_layout(cj_ctx *c, windows w, cj_dtype t, bool last)
     if (last) seed = cj_channels_last(seed);
     assert_true(cj_grad(p.value, &x, 1, &g[0], .seed = seed));
     assert_true(cj_grad(mean, &x, 1, &g[1], .seed = seed));
+    assert_true(cj_grad(lean, &x, 1, &g[2], .seed = seed));
+    assert_near(distance(lean, p.value), 0, 0);
     double *v = values_of(x), *y = values_of(p.value), *at = values_of(p.index), *m = values_of(mean), *e = values_of(present),
-           *u = values_of(seed), *dmax = values_of(g[0]), *dmean = values_of(g[1]);
+           *u = values_of(seed), *dmax = values_of(g[0]), *dmean = values_of(g[1]), *dlean = values_of(g[2]);
     double *want_max = calloc((size_t)(2 * w.planes * inside), sizeof *want_max), *want_mean = want_max + w.planes * inside;
     double tolerance = t == CJ_F64 ? 1e-13 : t == CJ_F32 ? 1e-6 : t == CJ_BF16 ? 0x1p-7 : 0x1p-10;
     for (int64_t q = 0; q < w.planes * outside; q++) {
@@ -70,9 +75,10 @@ static bool check_layout(cj_ctx *c, windows w, cj_dtype t, bool last)
     }
     for (int64_t i = 0; i < w.planes * inside; i++) {
         assert_near(dmax[i], want_max[i], 0);
+        assert_near(dlean[i], want_max[i], 0);
         assert_near(dmean[i], want_mean[i], tolerance * 8);
     }
-    free(v), free(y), free(at), free(m), free(e), free(u), free(dmax), free(dmean), free(want_max);
+    free(v), free(y), free(at), free(m), free(e), free(u), free(dmax), free(dmean), free(dlean), free(want_max);
     cj_scope_close(s);
     return true;
 }
@@ -113,6 +119,12 @@ static void all_combinations(void **unused)
 }
 
 static cj_tensor *max_fn(cj_ctx *c, void *user, cj_tensor *const *in, int n) { return (void)c, (void)n, (cj_max_pool)(in[0], user).value; }
+static cj_tensor *lean_fn(cj_ctx *c, void *user, cj_tensor *const *in, int n)
+{
+    cj_pool_opts o = *(cj_pool_opts *)user;
+    o.values_only = true;
+    return (void)c, (void)n, (cj_max_pool)(in[0], &o).value;
+}
 static cj_tensor *min_fn(cj_ctx *c, void *user, cj_tensor *const *in, int n) { return (void)c, (void)n, (cj_min_pool)(in[0], user).value; }
 static cj_tensor *avg_fn(cj_ctx *c, void *user, cj_tensor *const *in, int n) { return (void)c, (void)n, (cj_avg_pool)(in[0], user); }
 static cj_tensor *soft_fn(cj_ctx *c, void *user, cj_tensor *const *in, int n)
@@ -139,12 +151,13 @@ static void derivatives(void **unused)
         const char *name;
         cj_fn fn;
     } list[] = { { "max", max_fn },
+                 { "max, values only", lean_fn },
                  { "min", min_fn },
                  { "avg", avg_fn },
                  { "softmax", soft_fn },
                  { "adaptive avg", adaptive_avg_fn },
                  { "adaptive max", adaptive_max_fn } };
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         cj_gradcheck_result r = cj_gradcheck(c, list[i].fn, &o, &x, 1, .second_order = true);
         if (!r.ok) fail_msg("%s: %s (%s)", list[i].name, r.what, cj_message(c));
     }

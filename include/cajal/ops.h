@@ -357,6 +357,7 @@ typedef struct cj_pool_opts {
     cj_shape kernels, strides, paddings, dilations; /* or a value per axis; without kernels the axes after [N, C] are spatial */
     bool ceil_mode;         /* windows that begin inside and end outside count too */
     bool exclude_padding;   /* averages divide by the elements that are there */
+    bool values_only;       /* maxima, minima: the index is NULL; the derivative keeps one byte of a window instead of eight */
 } cj_pool_opts;
 typedef struct cj_pooled {
     cj_tensor *value;

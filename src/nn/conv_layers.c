@@ -196,7 +196,12 @@ cj_module *cj_locally_connected_layer(cj_ctx *c, int64_t in, int64_t out, cj_sha
         if (m && opts) *(options *)cj_module_self(m) = *opts;                                                                              \
         return m;                                                                                                                          \
     }
-WITH_OPTIONS(max_pool, "MaxPool", cj_pool_opts, cj_max_pool(x, o).value)
+static cj_tensor *max_values(cj_tensor *x, cj_pool_opts o)
+{
+    o.values_only = true;
+    return cj_max_pool(x, &o).value;
+}
+WITH_OPTIONS(max_pool, "MaxPool", cj_pool_opts, max_values(x, *o))
 WITH_OPTIONS(min_pool, "MinPool", cj_pool_opts, cj_min_pool(x, o).value)
 WITH_OPTIONS(avg_pool, "AvgPool", cj_pool_opts, cj_avg_pool(x, o))
 WITH_OPTIONS(upsample, "Upsample", cj_interpolate_opts, cj_interpolate(x, o))

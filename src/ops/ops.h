@@ -97,6 +97,7 @@ bool cj__per_axis(cj_ctx *c, const char *op, const char *what, int64_t nd, int64
 /* The derivatives of convolution and of window sums that no other public operator is: for samples. */
 cj_tensor *cj__conv_weight(cj_tensor *x, cj_tensor *g, cj_shape kernel, const cj_conv_opts *opts);
 cj_tensor *cj__window_put(cj_tensor *g, cj_tensor *index, cj_shape size, const cj_pool_opts *opts);
+cj_tensor *cj__window_put_taps(cj_tensor *g, cj_tensor *x, const cj_pool_opts *opts); /* where x has its maxima */
 cj_tensor *cj__window_spread(cj_tensor *g, cj_shape size, const cj_pool_opts *opts);
 /* The transpose of cj_interpolate from planes of `size`: for samples. */
 cj_tensor *cj__interpolate_transpose(cj_tensor *g, cj_shape size, const cj_interpolate_opts *opts);

@@ -1,7 +1,8 @@
 /* Pooling over 1, 2 or 3 axes: maxima with their places, sums over windows, and what is made of them.
  *
- * max_pool gives values and flat positions within the plane; its derivative, window_put, sums at these positions.  window_sum and window_spread are each other's transpose and
- * so closed under differentiation; the average is a sum divided by a count.
+ * max_pool gives values and flat positions within the plane; its derivative, window_put, sums at these positions.  Where nobody asked for positions, max_pool_values keeps a
+ * byte for each window instead, the number of the maximum within it (its tap), and window_put_taps is the derivative.  window_sum and window_spread, both times a constant, are each
+ * other's transpose and so closed under differentiation; the average is such a sum.
  */
 #include <math.h>
 
@@ -12,11 +13,12 @@ typedef struct window_attrs {
     int64_t nd;
     int64_t kernel[3], stride[3], low[3], dilation[3], out[3]; /* right-aligned; axes that are not there have size 1 */
     int64_t in[3];
+    double scale; /* of sums */
 } window_attrs;
 
 static cj_window_shape describe(const window_attrs *a, const cj_tensor *x)
 {
-    cj_window_shape v = { .n = 1, .channels = 1, .last = !cj__contiguous(x) };
+    cj_window_shape v = { .n = 1, .channels = 1, .last = !cj__contiguous(x), .scale = a->scale };
     for (int d = 0; d < x->ndim - (int)a->nd; d++) v.channels *= x->shape[d];
     if (v.last) v.n = x->shape[0], v.channels = x->shape[1];
     memcpy(v.in, a->in, sizeof v.in);
@@ -59,6 +61,14 @@ static bool infer_max(cj_call *call)
     const window_attrs *a = call->attrs;
     return sized(call, 0, (cj_dtype)call->in[0]->dtype, a->out) && sized(call, 1, CJ_I64, a->out);
 }
+static bool infer_values(cj_call *call)
+{
+    const window_attrs *a = call->attrs;
+    return sized(call, 0, (cj_dtype)call->in[0]->dtype, a->out) && sized(call, 1, CJ_U8, a->out);
+}
+/* Places as the kernels take them: positions, or taps. */
+static int64_t *positions(const cj_tensor *place) { return place->dtype == CJ_I64 ? (int64_t *)(void *)place->data : NULL; }
+static uint8_t *taps(const cj_tensor *place) { return place->dtype == CJ_U8 ? (uint8_t *)(void *)place->data : NULL; }
 static bool run_max(cj_call *call)
 {
     const cj_tensor *x = call->in[0];
@@ -67,14 +77,18 @@ static bool run_max(cj_call *call)
     void *scratch = scratch_for(call->ctx, &v, (cj_dtype)x->dtype);
     if (!scratch) return false;
     if (y->numel)
-        call->ctx->k->window_max(call->ctx->pool, &v, (cj_dtype)x->dtype, x->data, y->data, (int64_t *)(void *)call->out[1]->data, scratch);
+        call->ctx->k->window_max(call->ctx->pool, &v, (cj_dtype)x->dtype, x->data, y->data, positions(call->out[1]), taps(call->out[1]),
+                                 scratch);
     return true;
 }
+enum { MAX, PUT, VALUES, PUT_TAPS, SUM, SPREAD };
+extern const cj_op cj__ops_pool[];
 static bool infer_put(cj_call *call)
 {
     const cj_tensor *g = call->in[0], *index = call->in[1];
     const window_attrs *a = call->attrs;
-    if (index->dtype != CJ_I64 || index->ndim != g->ndim || memcmp(index->shape, g->shape, g->ndim * sizeof g->shape[0]) != 0)
+    const cj_dtype places = call->op == &cj__ops_pool[PUT] ? CJ_I64 : CJ_U8;
+    if (index->dtype != places || index->ndim != g->ndim || memcmp(index->shape, g->shape, g->ndim * sizeof g->shape[0]) != 0)
         return cj__error(call->ctx, CJ_ESHAPE, "%s: values %s and places %s differ", call->op->name, cj__tensor_text(g),
                          cj__tensor_text(index));
     if (cj__contiguous(g) != cj__contiguous(index) || (!cj__contiguous(index) && !cj__channels_last(index)))
@@ -89,8 +103,8 @@ static bool run_put(cj_call *call)
     void *scratch = scratch_for(call->ctx, &v, (cj_dtype)g->dtype);
     if (!scratch) return false;
     if (x->numel)
-        call->ctx->k->window_put(call->ctx->pool, &v, (cj_dtype)g->dtype, g->data, (const int64_t *)(const void *)call->in[1]->data,
-                                 x->data, scratch);
+        call->ctx->k->window_put(call->ctx->pool, &v, (cj_dtype)g->dtype, g->data, positions(call->in[1]), taps(call->in[1]), x->data,
+                                 scratch);
     return true;
 }
 static bool infer_sum(cj_call *call) { return sized(call, 0, (cj_dtype)call->in[0]->dtype, ((const window_attrs *)call->attrs)->out); }
@@ -114,7 +128,6 @@ static bool run_spread(cj_call *call)
     return true;
 }
 
-enum { MAX, PUT, SUM, SPREAD };
 static cj_tensor *apply(int row, cj_tensor *x, const void *attrs);
 static cj_tensor *put(cj_tensor *g, cj_tensor *index, const window_attrs *a);
 
@@ -141,14 +154,34 @@ static void d_max(cj_vjp_args *v)
     const window_attrs *a = v->attrs;
     if (v->g[0]) v->gin[0] = put(v->g[0], v->out[1], a);
 }
-static cj_tensor *take(cj_tensor *x, cj_tensor *index, int64_t nd) /* the elements of planes at these places */
+/* The positions of taps: sum over axes of (window·stride - pad + tap·dilation)·(elements behind the axis); of windows without any element 0. */
+static cj_tensor *positions_of_taps(cj_tensor *tap, const window_attrs *a)
 {
-    return cj_reshape(cj_gather(planes_of(x, nd), 1, planes_of(index, nd)), cj__shape(index));
+    cj_ctx *c = tap->ctx;
+    cj_tensor *k = cj_cast(tap, CJ_I64), *place = NULL;
+    for (int d = 2, behind = 1; d >= 3 - a->nd; behind *= (int)a->in[d--]) {
+        cj_shape axis = { .ndim = tap->ndim };
+        for (int i = 0; i < tap->ndim; i++) axis.dim[i] = i == tap->ndim - 3 + d ? a->out[d] : 1;
+        cj_tensor *size = cj_full(c, (double)a->kernel[d], CJ_SHAPE(1), CJ_I64);
+        cj_tensor *window = cj_reshape(cj_arange(c, 0, (double)a->out[d], 1, CJ_I64), axis);
+        cj_tensor *first = cj_add_scalar(cj_mul_scalar(window, (double)a->stride[d]), -(double)a->low[d]);
+        cj_tensor *at = cj_mul_scalar(cj_add(first, cj_mul_scalar(cj_remainder(k, size), (double)a->dilation[d])), behind);
+        place = place ? cj_add(place, at) : at;
+        k = cj_floor_divide(k, size);
+    }
+    return cj_where(cj_eq_scalar(tap, CJ_WINDOW_TAPS), cj_zeros(c, CJ_SHAPE(1), CJ_I64), place);
+}
+/* The elements of planes at these places. */
+static cj_tensor *take(cj_tensor *x, cj_tensor *place, const window_attrs *a)
+{
+    const bool by_tap = place->dtype == CJ_U8;
+    cj_tensor *index = by_tap ? positions_of_taps(place, a) : place;
+    cj_tensor *y = cj_reshape(cj_gather(planes_of(x, a->nd), 1, planes_of(index, a->nd)), cj__shape(place));
+    return by_tap ? cj_masked_fill(y, cj_eq_scalar(place, CJ_WINDOW_TAPS), 0) : y;
 }
 static void d_put(cj_vjp_args *v)
 {
-    const window_attrs *a = v->attrs;
-    if (v->need[0]) v->gin[0] = take(v->g[0], v->in[1], a->nd);
+    if (v->need[0]) v->gin[0] = take(v->g[0], v->in[1], v->attrs);
 }
 static void j_put(cj_jvp_args *j)
 {
@@ -156,8 +189,7 @@ static void j_put(cj_jvp_args *j)
 }
 static void j_max(cj_jvp_args *j)
 {
-    const window_attrs *a = j->attrs;
-    j->tout[0] = take(j->tan[0], j->out[1], a->nd);
+    j->tout[0] = take(j->tan[0], j->out[1], j->attrs);
     j->tout[1] = NULL;
 }
 static void d_sum(cj_vjp_args *v) { v->gin[0] = apply(SPREAD, v->g[0], v->attrs); }
@@ -168,33 +200,19 @@ static void d_spread(cj_vjp_args *v) { v->gin[0] = apply(SUM, v->g[0], v->attrs)
         .name = op_name, .family = "pooling", .kind = CJ_PRIMITIVE, .nin = 1, .nout = 1, .attr_size = sizeof(window_attrs),                \
         .infer = infer_##part, .run = run_##part, .vjp = d_##part, .jvp_rule = CJ_JVP_LINEAR                                               \
     }
+#define MAXIMA(op_name, part)                                                                                                              \
+    {                                                                                                                                      \
+        .name = op_name, .family = "pooling", .kind = CJ_PRIMITIVE, .nin = 1, .nout = 2, .attr_size = sizeof(window_attrs), .save_out = 2, \
+        .infer = infer_##part, .run = run_max, .vjp = d_max, .jvp_rule = CJ_JVP_OWN, .jvp = j_max                                          \
+    }
+#define PUTTING(op_name)                                                                                                                   \
+    {                                                                                                                                      \
+        .name = op_name, .family = "pooling", .kind = CJ_PRIMITIVE, .nin = 2, .nout = 1, .attr_size = sizeof(window_attrs), .save_in = 2,  \
+        .infer = infer_put, .run = run_put, .vjp = d_put, .jvp_rule = CJ_JVP_OWN, .jvp = j_put                                             \
+    }
 const cj_op cj__ops_pool[] = {
-    [MAX] = { .name = "max_pool",
-              .family = "pooling",
-              .kind = CJ_PRIMITIVE,
-              .nin = 1,
-              .nout = 2,
-              .attr_size = sizeof(window_attrs),
-              .save_out = 2,
-              .infer = infer_max,
-              .run = run_max,
-              .vjp = d_max,
-              .jvp_rule = CJ_JVP_OWN,
-              .jvp = j_max },
-    [PUT] = { .name = "window_put",
-              .family = "pooling",
-              .kind = CJ_PRIMITIVE,
-              .nin = 2,
-              .nout = 1,
-              .attr_size = sizeof(window_attrs),
-              .save_in = 2,
-              .infer = infer_put,
-              .run = run_put,
-              .vjp = d_put,
-              .jvp_rule = CJ_JVP_OWN,
-              .jvp = j_put },
-    [SUM] = LINEAR("window_sum", sum),
-    [SPREAD] = LINEAR("window_spread", spread),
+    [MAX] = MAXIMA("max_pool", max),         [PUT] = PUTTING("window_put"),     [VALUES] = MAXIMA("max_pool_values", values),
+    [PUT_TAPS] = PUTTING("window_put_taps"), [SUM] = LINEAR("window_sum", sum), [SPREAD] = LINEAR("window_spread", spread),
 };
 CJ_OP_TABLE(pool);
 
@@ -209,20 +227,20 @@ static cj_tensor *apply(int row, cj_tensor *x, const void *attrs)
     return cj__apply(&cj__ops_pool[row], attrs, &dense, 1);
 }
 
-/* Values g at the places that max_pool found. */
-static cj_tensor *put(cj_tensor *g, cj_tensor *index, const window_attrs *a)
+/* Values g at the places that max_pool or max_pool_values found. */
+static cj_tensor *put(cj_tensor *g, cj_tensor *place, const window_attrs *a)
 {
     if (g->ctx->error) return g->ctx->poison;
     g = laid_out(g, a);
-    if (cj__contiguous(g) != cj__contiguous(index)) g = cj_contiguous(g), index = cj_contiguous(index);
-    return cj__apply(&cj__ops_pool[PUT], a, (cj_tensor *[]){ g, index }, 2);
+    if (cj__contiguous(g) != cj__contiguous(place)) g = cj_contiguous(g), place = cj_contiguous(place);
+    return cj__apply(&cj__ops_pool[place->dtype == CJ_U8 ? PUT_TAPS : PUT], a, (cj_tensor *[]){ g, place }, 2);
 }
 
 /* ---- options ------------------------------------------------------------------------------------------------------------------------------------- */
 
 static bool attrs_of(cj_ctx *c, const char *op, const cj_tensor *x, const cj_pool_opts *o, window_attrs *a)
 {
-    *a = (window_attrs){ .nd = o->kernels.ndim ? o->kernels.ndim : x->ndim - 2 };
+    *a = (window_attrs){ .nd = o->kernels.ndim ? o->kernels.ndim : x->ndim - 2, .scale = 1 };
     if (a->nd < 1 || a->nd > 3 || x->ndim < a->nd)
         return cj__error(c, CJ_ESHAPE, "%s: the input %s; leading axes and 1 to 3 spatial ones expected", op, cj__tensor_text(x));
     if (!cj_dtype_is_float((cj_dtype)x->dtype))
@@ -264,6 +282,26 @@ cj_tensor *cj__window_put(cj_tensor *g, cj_tensor *index, cj_shape size, const c
     return attrs_of(g->ctx, "window_put", &like, opts, &a) ? put(g, index, &a) : g->ctx->poison;
 }
 
+/* Values, and their places: positions, or taps where these will do. */
+static cj_pooled max_and_places(cj_tensor *x, const cj_pool_opts *opts, bool positions_wanted)
+{
+    window_attrs a;
+    cj_tensor *out[2] = { x->ctx->poison, x->ctx->poison };
+    if (ready("max_pool", x, opts, &a)) {
+        cj_tensor *dense = laid_out(x, &a);
+        const cj_window_shape v = describe(&a, dense);
+        cj__apply_n(x->ctx, &cj__ops_pool[!positions_wanted && cj__window_small(&v) ? VALUES : MAX], &a, &dense, 1, out);
+    }
+    return (cj_pooled){ out[0], out[1] };
+}
+
+cj_tensor *cj__window_put_taps(cj_tensor *g, cj_tensor *x, const cj_pool_opts *opts)
+{
+    window_attrs a;
+    cj_tensor *tap = max_and_places(x, opts, false).index;
+    return attrs_of(g->ctx, "window_put_taps", x, opts, &a) ? put(g, tap, &a) : g->ctx->poison;
+}
+
 cj_tensor *cj__window_spread(cj_tensor *g, cj_shape size, const cj_pool_opts *opts)
 {
     cj_tensor like = *g; /* a tensor of the result's size, for its shape */
@@ -277,13 +315,10 @@ cj_tensor *cj__window_spread(cj_tensor *g, cj_shape size, const cj_pool_opts *op
 cj_pooled cj_max_pool(cj_tensor *x, const cj_pool_opts *opts)
 {
     if (!x) return (cj_pooled){ 0 };
-    window_attrs a;
-    cj_tensor *out[2] = { x->ctx->poison, x->ctx->poison };
-    if (ready("max_pool", x, opts, &a)) {
-        cj_tensor *dense = laid_out(x, &a);
-        cj__apply_n(x->ctx, &cj__ops_pool[MAX], &a, &dense, 1, out);
-    }
-    return (cj_pooled){ out[0], out[1] };
+    const bool values_only = opts && opts->values_only;
+    cj_pooled p = max_and_places(x, opts, !values_only);
+    if (values_only) p.index = NULL;
+    return p;
 }
 
 cj_pooled cj_min_pool(cj_tensor *x, const cj_pool_opts *opts)
@@ -314,18 +349,20 @@ cj_tensor *cj_avg_pool(cj_tensor *x, const cj_pool_opts *opts)
     cj_ctx *c = x->ctx;
     window_attrs a;
     if (!ready("avg_pool", x, opts, &a)) return c->poison;
-    cj_tensor *sum = apply(SUM, x, &a);
     bool padded = false;
     double window = 1;
     for (int d = 0; d < 3; d++) {
         padded |= a.low[d] > 0 || (a.out[d] - 1) * a.stride[d] + a.dilation[d] * (a.kernel[d] - 1) + 1 > a.in[d] + 2 * a.low[d];
         window *= (double)a.kernel[d];
     }
-    if (!padded || !(opts && opts->exclude_padding)) return cj_mul_scalar(sum, 1 / window);
+    if (!padded || !(opts && opts->exclude_padding)) {
+        a.scale = 1 / window;
+        return apply(SUM, x, &a);
+    }
     cj_shape plane = { .ndim = (int)a.nd };
     for (int d = 0; d < a.nd; d++) plane.dim[d] = a.in[3 - a.nd + d];
     cj_tensor *ones = cj_expand(cj_cast(cj__const(x, 1), (cj_dtype)x->dtype), plane);
-    return cj_div(sum, apply(SUM, ones, &a));
+    return cj_div(apply(SUM, x, &a), apply(SUM, ones, &a));
 }
 
 cj_tensor *cj_softmax_pool(cj_tensor *x, double temperature, const cj_pool_opts *opts)
@@ -377,7 +414,7 @@ static bool adaptive_ok(const char *op, const cj_tensor *x, cj_shape size)
 /* Are the windows all of one size and side by side? Then these are their options. */
 static bool evenly(const cj_tensor *x, cj_shape size, cj_pool_opts *o)
 {
-    *o = (cj_pool_opts){ .kernels.ndim = size.ndim, .strides.ndim = size.ndim };
+    o->kernels.ndim = o->strides.ndim = size.ndim;
     for (int d = 0; d < size.ndim; d++) {
         int64_t in = x->shape[x->ndim - size.ndim + d];
         if (in % size.dim[d]) return false;
@@ -389,7 +426,7 @@ static bool evenly(const cj_tensor *x, cj_shape size, cj_pool_opts *o)
 cj_tensor *cj_adaptive_avg_pool(cj_tensor *x, cj_shape size)
 {
     if (!x) return NULL;
-    cj_pool_opts o;
+    cj_pool_opts o = { 0 };
     if (!adaptive_ok("adaptive_avg_pool", x, size)) return x->ctx->poison;
     if (evenly(x, size, &o)) return cj_avg_pool(x, &o);
     for (int d = 0; d < size.ndim; d++) { /* one axis after the other, by a matrix of averages */
@@ -406,7 +443,7 @@ cj_tensor *cj_adaptive_max_pool(cj_tensor *x, cj_shape size)
 {
     if (!x) return NULL;
     cj_ctx *c = x->ctx;
-    cj_pool_opts o;
+    cj_pool_opts o = { .values_only = true };
     if (!adaptive_ok("adaptive_max_pool", x, size)) return c->poison;
     if (evenly(x, size, &o)) return cj_max_pool(x, &o).value;
     for (int d = 0; d < size.ndim; d++) {

@@ -33,6 +33,13 @@ CALL(pool_max)
     (void)c;
     return cj_max_pool(in[0], &o).value;
 }
+CALL(pool_values)
+{
+    cj_pool_opts o = pool_opts(s);
+    (void)c;
+    o.values_only = true;
+    return cj_max_pool(in[0], &o).value;
+}
 CALL(pool_avg)
 {
     cj_pool_opts o = pool_opts(s);
@@ -45,6 +52,12 @@ CALL(put)
     cj_pool_opts o = pool_opts(s);
     (void)c;
     return cj__window_put(in[0], cj_max_pool(in[1], &o).index, s->shape, &o);
+}
+CALL(put_taps)
+{
+    cj_pool_opts o = pool_opts(s);
+    (void)c;
+    return cj__window_put_taps(in[0], in[1], &o);
 }
 CALL(spread)
 {
@@ -100,12 +113,15 @@ void cj__samples_window(cj_sample_list *l, const char *name)
         cj_sample *s = NULL;
         if (IS("max_pool")) s = input(add(l, pools[i].label, pool_max, flags), pools[i].x, CJ_DOMAIN_DISTINCT);
         if (IS("window_put")) s = input(input(add(l, pools[i].label, put, flags), pools[i].y, real), pools[i].x, CJ_DOMAIN_DISTINCT);
+        if (IS("max_pool_values")) s = input(add(l, pools[i].label, pool_values, flags), pools[i].x, CJ_DOMAIN_DISTINCT);
+        if (IS("window_put_taps"))
+            s = input(input(add(l, pools[i].label, put_taps, flags), pools[i].y, real), pools[i].x, CJ_DOMAIN_DISTINCT);
         if (IS("window_sum")) s = input(add(l, pools[i].label, pool_avg, flags), pools[i].x, real);
         if (IS("window_spread")) s = input(add(l, pools[i].label, spread, flags), pools[i].y, real);
         if (!s) continue;
         memcpy(s->at, pools[i].at, sizeof pools[i].at);
         s->shape.ndim = pools[i].x.ndim - 2;
         memcpy(s->shape.dim, pools[i].x.dim + 2, (size_t)s->shape.ndim * sizeof(int64_t));
-        if (!IS("max_pool")) s->terms = 9;
+        if (!IS("max_pool") && !IS("max_pool_values")) s->terms = 9;
     }
 }

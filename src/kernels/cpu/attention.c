@@ -14,16 +14,35 @@ cj_attention_workspace_fn CJ_K(cj__attention_workspace_f64);
 #define LANES CJ_VL
 typedef vf vr;
 
+#if defined CJ_ISA_AVX512
+/* 2^(j/32) */
+static const float exp2_table[] = { 0x1.000000p+0f, 0x1.059b0ep+0f, 0x1.0b5586p+0f, 0x1.11301ep+0f, 0x1.172b84p+0f, 0x1.1d4874p+0f,
+                                    0x1.2387a6p+0f, 0x1.29e9e0p+0f, 0x1.306fe0p+0f, 0x1.371a74p+0f, 0x1.3dea64p+0f, 0x1.44e086p+0f,
+                                    0x1.4bfdaep+0f, 0x1.5342b6p+0f, 0x1.5ab07ep+0f, 0x1.6247ecp+0f, 0x1.6a09e6p+0f, 0x1.71f75ep+0f,
+                                    0x1.7a1148p+0f, 0x1.82589ap+0f, 0x1.8ace54p+0f, 0x1.93737cp+0f, 0x1.9c4918p+0f, 0x1.a5503cp+0f,
+                                    0x1.ae89fap+0f, 0x1.b7f770p+0f, 0x1.c199bep+0f, 0x1.cb720ep+0f, 0x1.d5818ep+0f, 0x1.dfc974p+0f,
+                                    0x1.ea4afap+0f, 0x1.f50766p+0f };
+
+/* 2^x for x <= 127.  Weights below the smallest normal number are 0: denormals would cost a trap each, and masked scores, -inf, would all take it.  NaN stays.
+ * x = k + j/32 + r, |r| <= 1/64: the table holds 2^(j/32) in two registers, and 2^r = 1 + r·(c1 + c2·r) within 6e-8. */
+CJ_INLINE vf vr_exp2(vf x)
+{
+    const vf magic = vf_set1(CJ_ROUND_MAGIC / 32), m = x + magic, n = m - magic, r = x - n;
+    const vf t = _mm512_permutex2var_ps(vf_load(exp2_table), (__m512i)m, vf_load(exp2_table + 16));
+    const vf y = vf_fma(r * t, vf_fma(r, vf_set1(0.240226507f), vf_set1(0.693157344f)), t);
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, vf_set1(-126.0f), _CMP_NLT_UQ), y, n); /* by 2^k: n is rounded down */
+}
+#else
 /* 2^r = 1 + r·P(r), |r| <= 1/2, within 1e-7 (minimax, rounded one by one). */
 static const float exp2_c[] = { 1.0f, 0.693147004f, 0.240222469f, 0.0555071086f, 0.00967129227f, 0.00132695353f };
 
-/* 2^x for x <= 127.  Weights below the smallest normal number are 0: denormals would cost a trap each, and masked scores, -inf, would all take it.  NaN stays. */
 CJ_INLINE vf vr_exp2(vf x)
 {
     const vf lowest = vf_set1(-126.0f), magic = vf_set1(CJ_ROUND_MAGIC), y = vf_max(lowest, x), m = y + magic;
     const cj_exp_parts parts = { .n = m - magic, .ni = (vi)((vu)m - (vu)magic) };
     return vf_and_mask(vm_not(vf_lt(x, lowest)), cj_scale2(cj_poly(vf_fma, y - parts.n, exp2_c, 6), parts));
 }
+#endif
 CJ_INLINE vf vr_set1(float x) { return vf_set1(x); }
 CJ_INLINE vf vr_load(const float *p) { return vf_load(p); }
 CJ_INLINE void vr_store(float *p, vf x) { vf_store(p, x); }

@@ -49,7 +49,11 @@ CJ_INLINE void tile_run(const tile *t, int64_t count, const int R, const int V)
     __asm__("" : "+r"(row1), "+r"(row2), "+r"(row3)); /* or the compiler makes a running pointer for every row, which would spill */
     for (; count > 0; count--, a += R * row1, c += R * c_row) {
         vr sum[12][4];
-        UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) sum[i][v] = vr_set1(0);
+        if (add) {
+            UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) sum[i][v] = vr_load(c + i * c_row + v * LANES);
+        } else {
+            UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) sum[i][v] = vr_set1(0);
+        }
         const real *a0 = a, *a4 = a0 + 4 * row1, *a8 = a0 + 8 * row1, *b = t->b;
 #define STEP                                                                                                                               \
     do {                                                                                                                                   \
@@ -75,10 +79,6 @@ CJ_INLINE void tile_run(const tile *t, int64_t count, const int R, const int V)
         }
         for (; p > 0; p--) STEP;
 #undef STEP
-        if (add) {
-            UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) sum[i][v] =
-                vr_load(c + i * c_row + v * LANES) + sum[i][v];
-        }
         UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) vr_store(c + i * c_row + v * LANES, sum[i][v]);
     }
 }

@@ -349,7 +349,7 @@ void CJ_K(cj__conv_depthwise)(cj_pool *pool, const cj_conv_shape *v, cj_conv_pas
         memset(result, 0, (size_t)(p.window * p.channels * cj__elem_size(t)));
         return;
     }
-    for (int64_t i = 0; i < p.window * p.channels && !weight && !b; i++) j.shared[i] = 1;
+    for (int64_t i = 0; i < p.window * p.channels && !weight && !b; i++) j.shared[i] = (float)v->weight;
     for (int64_t k = 0; k < p.window && !weight && b; k++)
         CJ_K(cj__convert_strided)(t, (const char *)b + k * cj__elem_size(t), p.window, CJ_F32, j.shared + k * p.channels, p.channels);
     for (int64_t i = 0; i < p.phases; i++) {

@@ -40,7 +40,7 @@ static void each_line(const cj_conv_shape *v, const double *x, const double *y, 
     const conv_phase f = conv_phase_of(v, false, 0);
     const conv_axis *az = &f.axis[0], *ay = &f.axis[1], *ax = &f.axis[2];
     const int64_t sx = (v->x_last ? v->groups * v->c : 1) * ax->mul, sy = v->y_last ? v->groups * v->o : 1;
-    double one = 1, *weights = w ? (double *)(uintptr_t)w + ((g * v->o + o) * v->c + c) * f.taps : &one;
+    double all = v->weight, *weights = w ? (double *)(uintptr_t)w + ((g * v->o + o) * v->c + c) * f.taps : &all;
     for (int64_t k = 0; k < f.taps; k++) {
         const int64_t jx = k % ax->taps, jy = k / ax->taps % ay->taps, jz = k / ax->taps / ay->taps;
         int64_t low, high;

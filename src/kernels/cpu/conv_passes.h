@@ -9,11 +9,11 @@
 size_t CJ_K(cj__conv_weight_workspace)(const cj_conv_shape *v, cj_dtype t, int threads);
 void CJ_K(cj__conv_weight)(cj_pool *pool, const cj_conv_shape *v, cj_dtype t, const void *x, const void *dy, void *dw, void *workspace);
 
-/* conv_depthwise.c: c = o = 1 in every group, all passes; f32, bf16, f16.  Weights NULL: ones. */
+/* conv_depthwise.c: c = o = 1 in every group, all passes; f32, bf16, f16.  Weights NULL: v->weight. */
 cj_conv_workspace_fn CJ_K(cj__conv_depthwise_workspace);
 cj_conv_fn CJ_K(cj__conv_depthwise);
 
-/* conv_f64.c: all passes in f64.  Weights NULL: ones, of a depthwise convolution. */
+/* conv_f64.c: all passes in f64.  Weights NULL: v->weight, of a depthwise convolution. */
 void CJ_K(cj__conv_f64)(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, const double *a, const double *b, double *result);
 
 #endif

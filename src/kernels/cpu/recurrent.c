@@ -46,7 +46,8 @@ CJ_INLINE vf relu_of(vf x) { return vf_max(vf_zero(), x); } /* NaN stays NaN */
 CJ_INLINE vf where_positive(vf x, vf g) { return vf_and_mask(vf_gt(x, vf_zero()), g); }
 
 typedef struct job job;
-static void multiply(const job *j, const float *a, int64_t ld, int64_t rows, int64_t panel, float *c);
+typedef struct fetch fetch;
+static void multiply(const job *j, const float *a, int64_t ld, int64_t rows, int64_t panel, float *c, fetch *soon);
 static void pack_panels(void *arg, int64_t begin, int64_t end, int worker);
 
 /* As many vectors as a tile is wide, or fewer if that leaves less of the last block empty. */
@@ -83,12 +84,13 @@ static void pack_panels(void *arg, int64_t begin, int64_t end, int worker)
 
 /* The panels lie one behind the other in the order in which they are needed, step after step; together they may be larger than the second-level cache.  So the first tiles of a
  * run of panel rows fetch the next run, a column of cache lines each. */
-static void multiply(const job *j, const float *a, int64_t ld, int64_t rows, int64_t panel, float *c)
+static void multiply(const job *j, const float *a, int64_t ld, int64_t rows, int64_t panel, float *c, fetch *soon)
 {
     enum { RUN = 128, LINE = 16 }; /* rows of a panel that stay in the first-level cache while the tiles pass over them; floats */
     const int V = (int)(j->units / VL), most = tile_rows(V);
     const int64_t k = panel_rows(j), count = (rows + most - 1) / most;
     const float *b = j->packed + panel * k * j->units, *end = j->packed + j->panels * k * j->units;
+    const int64_t calls = (k + RUN - 1) / RUN * count, fetched = (rows + calls - 1) / (calls ? calls : 1); /* rows fetched before a tile */
     for (int64_t p = 0; p < k; p += RUN) {
         tile t = { .k = k - p < RUN ? k - p : RUN,
                    .a = a + p,
@@ -105,6 +107,7 @@ static void multiply(const job *j, const float *a, int64_t ld, int64_t rows, int
         for (int64_t i = 0, done = 0; i < count; i++) {
             const int64_t height = (rows - done) / (count - i);
             t.next = next + i * LINE;
+            fetch_rows(soon, fetched);
             tiles[V - 1][height - 1][i * LINE < j->units ? B_AHEAD : B_PLAIN](&t);
             t.a += height * ld;
             t.c += height * j->units;

@@ -20,7 +20,8 @@ CJ_INLINE double relu_of(double x) { return x < 0 ? 0 : x; }
 CJ_INLINE double where_positive(double x, double g) { return x > 0 ? g : 0; }
 
 typedef struct job job;
-static void multiply(const job *j, const double *a, int64_t ld, int64_t rows, int64_t panel, double *c);
+typedef struct fetch fetch;
+static void multiply(const job *j, const double *a, int64_t ld, int64_t rows, int64_t panel, double *c, fetch *soon);
 
 static int64_t block_units(int64_t hidden) { return hidden < 64 ? hidden : 64; }
 static size_t packed_bytes(const cj_recurrence *r) { return (void)r, 0; } /* W is read where it lies */
@@ -33,7 +34,7 @@ size_t CJ_K(cj__recurrent_workspace_f64)(const cj_recurrence *r, bool backward, 
 void CJ_K(cj__recurrent_f64)(cj_pool *pool, const cj_recurrence *r, bool backward, void *workspace);
 void CJ_K(cj__gemm_f64)(cj_pool *pool, const cj_gemm *g, void *workspace);
 
-static void multiply(const job *j, const double *a, int64_t ld, int64_t rows, int64_t panel, double *c)
+static void multiply(const job *j, const double *a, int64_t ld, int64_t rows, int64_t panel, double *c, fetch *soon)
 {
     const int64_t H = j->r->hidden, block = j->backward ? panel : panel / j->gates, u = block * j->units;
     cj_gemm g = {
@@ -46,6 +47,7 @@ static void multiply(const job *j, const double *a, int64_t ld, int64_t rows, in
         g.k = H, g.b = (const double *)j->r->w + (panel % j->gates * H + u) * H;
         g.b_row = 1, g.b_col = H;
     }
+    fetch_rows(soon, rows);
     CJ_K(cj__gemm_f64)(NULL, &g, NULL);
 }
 

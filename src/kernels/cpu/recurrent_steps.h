@@ -5,7 +5,7 @@
  *     static int64_t block_units(int64_t hidden)                                              units of a block: columns of one panel of the weight
  *     static size_t packed_bytes(const cj_recurrence *r)                                      of all panels
  *     static void pack_panels(void *job, int64_t begin, int64_t end, int worker)              fills job->packed
- *     static void multiply(const job *j, const REAL *a, int64_t ld, int64_t rows, int64_t panel, REAL *c)    c[rows, units] = a·panel
+ *     static void multiply(const job *j, const REAL *a, int64_t ld, int64_t rows, int64_t panel, REAL *c, fetch *soon)    c[rows, units] = a·panel
  *
  * Hidden units are cut into blocks.  A step of a block is its products and then its cells, while the sums are in cache.  Everything of a block at one step needs the whole state
  * of the step before, and nothing else from other blocks; sequences do not know of each other at all.  So threads take sequences and walk through all steps without meeting, or, where
@@ -34,6 +34,40 @@ typedef struct job {
     REAL *direct;   /* backward: the part of dh that did not go through W */
     REAL *sums;     /* of thread 0; G·ROW_BLOCK·units each */
 } job;
+
+/* Rows that the cells will need after a product, brought into cache while it runs: the terms of a gate and the gates saved lie in runs of one block, too short for the processor
+ * to see them coming. */
+enum { STREAMS = 8 };
+typedef struct fetch {
+    int64_t rows; /* still to come */
+    int streams;
+    struct {
+        const REAL *at;
+        int64_t row; /* elements to the next */
+        int64_t n;   /* elements */
+        bool write;
+    } stream[STREAMS];
+} fetch;
+
+CJ_INLINE void fetch_add(fetch *f, const void *at, int64_t row, int64_t n, bool write)
+{
+    if (!at) return;
+    f->stream[f->streams].at = at, f->stream[f->streams].row = row, f->stream[f->streams].n = n, f->stream[f->streams].write = write;
+    f->streams++;
+}
+CJ_INLINE void fetch_rows(fetch *f, int64_t rows)
+{
+    enum { LINE = 64 / sizeof(REAL) };
+    for (; rows > 0 && f->rows > 0; rows--, f->rows--)
+        for (int i = 0; i < f->streams; i++) {
+            const REAL *at = f->stream[i].at;
+            for (int64_t e = 0; e < f->stream[i].n; e += LINE) {
+                if (f->stream[i].write) __builtin_prefetch(at + e, 1, 3);
+                else __builtin_prefetch(at + e, 0, 2);
+            }
+            f->stream[i].at += f->stream[i].row;
+        }
+}
 
 CJ_INLINE int64_t row_elements(int64_t n) { return (n + 15) / 32 * 32 + 16; }
 CJ_INLINE size_t whole_lines(int64_t elements) { return ((size_t)elements * sizeof(REAL) + 63) & ~(size_t)63; }
@@ -104,6 +138,7 @@ typedef struct place {
     REAL *cell, *saved;
 } place;
 
+/* The new state; of an lstm o, which lstm_state multiplies. */
 CJ_INLINE VEC cell_forward(const place *p, cj_cell cell, bool relu)
 {
 #define TERM(k) (load(p->a + (k)*p->gate, p->n) + load(p->sum + (k)*p->block, LANES))
@@ -119,7 +154,7 @@ CJ_INLINE VEC cell_forward(const place *p, cj_cell cell, bool relu)
         SAVE(2, g);
         SAVE(3, o);
         SAVE(4, c);
-        return o * tanh_of(c);
+        return o;
     }
     case CJ_CELL_GRU: {
         const VEC r = sigmoid_of(TERM(0)), z = sigmoid_of(TERM(1)), sum = load(p->sum + 2 * p->block, LANES);
@@ -230,7 +265,16 @@ CJ_INLINE void lanes_forward(const job *j, const range *x, int64_t row, int64_t 
                       .saved = saved ? saved + u - x->unit0 : NULL };
     const VEC h = cell_forward(&p, cell, r->relu);
     store(after + s, h, LANES);
-    store((REAL *)r->y + at * H + u, h, n);
+    if (cell != CJ_CELL_LSTM) store((REAL *)r->y + at * H + u, h, n);
+}
+
+/* h = o·tanh(c), where o is in its place.  A loop of its own: one chain of operations through gates, cell and state is longer than what a processor looks ahead. */
+CJ_INLINE void lstm_state(const job *j, int64_t row, int64_t t, int64_t u, REAL *after, const int n)
+{
+    const int64_t s = row * j->ld + u;
+    const VEC h = load(after + s, LANES) * tanh_of(load(j->cell + s, LANES));
+    store(after + s, h, LANES);
+    store((REAL *)j->r->y + (t * j->r->batch + row) * j->r->hidden + u, h, n);
 }
 
 CJ_INLINE void cells_forward(const job *j, const range *x, int64_t step, const REAL *sums, const cj_cell cell)
@@ -254,6 +298,8 @@ CJ_INLINE void cells_forward(const job *j, const range *x, int64_t step, const R
             if (n == LANES) lanes_forward(j, x, row, t, u, saved, sums, before, after, cell, LANES);
             else lanes_forward(j, x, row, t, u, saved, sums, before, after, cell, (int)n);
         }
+        if (cell != CJ_CELL_LSTM) continue;
+        FOR_LANES(x) lstm_state(j, row, t, u, after, (int)n);
     }
 }
 
@@ -328,6 +374,31 @@ CJ_INLINE void first_state(const job *j, const range *x, const REAL *sums)
         }
 }
 
+/* What the cells of a range read and write beside the sums: forward of one gate, backward all. */
+CJ_INLINE fetch fetch_forward(const job *j, const range *x, int64_t step, int64_t gate)
+{
+    const cj_recurrence *r = j->r;
+    const int64_t H = r->hidden, n = x->unit1 - x->unit0, t = time_of(r, step), at = t * r->batch + x->row0;
+    fetch f = { .rows = x->row1 - x->row0 };
+    REAL *saved = saved_at(j, t, x->unit0 / j->units, x->row0);
+    fetch_add(&f, (const REAL *)r->a + (at * j->gates + gate) * H + x->unit0, j->gates * H, n, false);
+    if (saved) fetch_add(&f, saved + gate * j->units, cj__cell_saved(r->cell) * j->units, j->units, true);
+    if (gate == 0) fetch_add(&f, (REAL *)r->y + at * H + x->unit0, H, n, true);
+    return f;
+}
+CJ_INLINE fetch fetch_backward(const job *j, const range *x, int64_t step)
+{
+    const cj_recurrence *r = j->r;
+    const int64_t H = r->hidden, n = x->unit1 - x->unit0, record = cj__cell_saved(r->cell) * j->units;
+    fetch f = { .rows = step < 0 ? 0 : x->row1 - x->row0 };
+    if (step < 0) return f;
+    const int64_t t = time_of(r, step), at = t * r->batch + x->row0;
+    fetch_add(&f, saved_at(j, t, x->unit0 / j->units, x->row0), record, record, false);
+    if (r->dy) fetch_add(&f, (const REAL *)r->dy + at * H + x->unit0, H, n, false);
+    for (int64_t g = 0; g < j->gates; g++) fetch_add(&f, (REAL *)r->da + (at * j->gates + g) * H + x->unit0, j->gates * H, n, true);
+    return f;
+}
+
 /* step: forward 0 … T-1, backward T-1 … 0 and then -1 for the first state. */
 static void block_step(const job *j, int64_t step, int64_t row0, int64_t row1, int64_t block, REAL *sums)
 {
@@ -338,8 +409,10 @@ static void block_step(const job *j, int64_t step, int64_t row0, int64_t row1, i
         x.row1 = x.row0 + ROW_BLOCK < row1 ? x.row0 + ROW_BLOCK : row1;
         const int64_t rows = x.row1 - x.row0;
         if (!j->backward) {
-            for (int64_t g = 0; g < j->gates; g++)
-                multiply(j, j->state[step & 1] + x.row0 * j->ld, j->ld, rows, block * j->gates + g, sums + g * gates_block);
+            for (int64_t g = 0; g < j->gates; g++) {
+                fetch soon = fetch_forward(j, &x, step, g);
+                multiply(j, j->state[step & 1] + x.row0 * j->ld, j->ld, rows, block * j->gates + g, sums + g * gates_block, &soon);
+            }
             switch (r->cell) {
             case CJ_CELL_LSTM: cells_forward(j, &x, step, sums, CJ_CELL_LSTM); break;
             case CJ_CELL_GRU: cells_forward(j, &x, step, sums, CJ_CELL_GRU); break;
@@ -349,7 +422,8 @@ static void block_step(const job *j, int64_t step, int64_t row0, int64_t row1, i
             continue;
         }
         const bool later = step + 1 < r->steps && !is_border(r, step + 1); /* does anything come back through W? */
-        if (later) multiply(j, j->state[~step & 1] + x.row0 * j->gates_ld, j->gates_ld, rows, block, sums);
+        fetch soon = fetch_backward(j, &x, step);
+        if (later) multiply(j, j->state[~step & 1] + x.row0 * j->gates_ld, j->gates_ld, rows, block, sums, &soon);
         const REAL *back = later ? sums : NULL;
         if (step < 0) {
             first_state(j, &x, sums);

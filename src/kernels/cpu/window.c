@@ -1,5 +1,6 @@
 /* Windows (window.h).  f32 works on channels-last bands with vectors along the channels, as depthwise convolution does (conv_image.h): row-major images are turned band by
- * band.  Sums are depthwise convolutions whose weights are ones.  Maxima of the other types go element by element. */
+ * band.  Sums are depthwise convolutions whose weights are all the same.  Maxima of the other types go element by element.  Channels-last images have kernels of their own for all
+ * but the largest windows (window_last.c). */
 #include "kernels/cpu/window.h"
 
 #include <math.h>
@@ -8,6 +9,7 @@
 #include "kernels/cpu/conv_image.h"
 #include "kernels/cpu/conv_passes.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/window_last.h"
 
 enum {
     BLOCK = 64,  /* channels of a task */
@@ -16,7 +18,7 @@ enum {
 
 static cj_conv_shape as_conv(const cj_window_shape *v)
 {
-    cj_conv_shape c = { .n = v->n, .groups = v->channels, .c = 1, .o = 1, .x_last = v->last, .y_last = v->last };
+    cj_conv_shape c = { .n = v->n, .groups = v->channels, .c = 1, .o = 1, .x_last = v->last, .y_last = v->last, .weight = v->scale };
     memcpy(c.in, v->in, sizeof c.in);
     memcpy(c.out, v->out, sizeof c.out);
     memcpy(c.kernel, v->kernel, sizeof c.kernel);
@@ -38,7 +40,8 @@ typedef struct max_job {
     size_t worker_bytes;
     const float *from;
     float *y_data;
-    int64_t *index;
+    int64_t *index; /* one of the two */
+    uint8_t *tap;
     char *workers;
 } max_job;
 
@@ -57,7 +60,7 @@ static max_job max_job_of(const cj_window_shape *v)
     return j;
 }
 
-/* One window: where its elements lie and what their places in the plane are; those inside only. */
+/* One window: where its elements lie and what their places are, in the plane or in the window; those inside only. */
 typedef struct window {
     const float *at[8];
     int32_t place[8];
@@ -104,7 +107,8 @@ static void max_point(const max_job *j, const conv_source *s, int64_t p, int64_t
             const float *row = s->base + ((iz - s->z0) * s->lines + iy - s->y0) * s->line_floats;
             for (int64_t jx = 0, ix = x0; jx < ax->taps; jx++, ix += ax->off_step) {
                 if (ix < 0 || ix >= ax->size) continue;
-                w.at[w.n] = row + ix * s->pixel, w.place[w.n++] = (int32_t)((iz * ay->size + iy) * ax->size + ix);
+                w.at[w.n] = row + ix * s->pixel,
+                w.place[w.n++] = (int32_t)(j->tap ? (jz * ay->taps + jy) * ax->taps + jx : (iz * ay->size + iy) * ax->size + ix);
                 if (w.n < 8) continue;
                 maxima(&w, begin, channels, y, where);
                 begin = false, w.n = 0;
@@ -113,7 +117,15 @@ static void max_point(const max_job *j, const conv_source *s, int64_t p, int64_t
     }
     if (w.n) maxima(&w, begin, channels, y, where);
     else if (begin)
-        for (int64_t c = 0; c < channels; c++) y[c] = -INFINITY, where[c] = 0;
+        for (int64_t c = 0; c < channels; c++) y[c] = -INFINITY, where[c] = j->tap ? CJ_WINDOW_TAPS : 0;
+}
+
+static void store_places(const max_job *j, int64_t at, const int32_t *place, int64_t n)
+{
+    if (j->tap)
+        for (int64_t i = 0; i < n; i++) j->tap[at + i] = (uint8_t)place[i];
+    else
+        for (int64_t i = 0; i < n; i++) j->index[at + i] = place[i];
 }
 
 static void max_tasks(void *arg, int64_t begin, int64_t end, int worker)
@@ -131,9 +143,8 @@ static void max_tasks(void *arg, int64_t begin, int64_t end, int worker)
         if (last) {
             const int64_t at = (n * j->y.pixels + p0) * j->y.channels + c0;
             for (int64_t i = 0; i < points; i++) {
-                int64_t *index = j->index + at + i * j->y.channels;
                 max_point(j, &s, p0 + i, channels, j->y_data + at + i * j->y.channels, where);
-                for (int64_t c = 0; c < channels; c++) index[c] = where[c];
+                store_places(j, at + i * j->y.channels, where, channels);
             }
             continue;
         }
@@ -143,7 +154,7 @@ static void max_tasks(void *arg, int64_t begin, int64_t end, int worker)
         for (int64_t c = 0; c < channels; c++) {
             const int64_t at = (n * j->y.channels + c0 + c) * j->y.pixels + p0;
             memcpy(j->y_data + at, turned + c * points, (size_t)points * sizeof *turned);
-            for (int64_t i = 0; i < points; i++) j->index[at + i] = turned_places[c * points + i];
+            store_places(j, at, turned_places + c * points, points);
         }
     }
 }
@@ -156,7 +167,8 @@ typedef struct plane_job {
     cj_dtype t;
     const char *x;
     char *y;
-    int64_t *index;
+    int64_t *index; /* one of the two */
+    uint8_t *tap;
     float *sums; /* a plane of each worker */
 } plane_job;
 
@@ -175,7 +187,7 @@ static void max_planes(void *arg, int64_t begin, int64_t end, int worker)
         const char *x = j->x + plane * conv_volume(j->v->in) * elem;
         for (int64_t p = 0; p < j->f.points; p++) {
             const int64_t line = p / ax->points, at = plane * j->f.points + p;
-            int64_t where = -1;
+            int64_t where = -1, which = CJ_WINDOW_TAPS;
             double best = -INFINITY;
             for (int64_t k = 0; k < j->f.taps; k++) {
                 const int64_t iz = line / ay->points * az->mul + az->off0 + k / ax->taps / ay->taps * az->off_step,
@@ -184,35 +196,64 @@ static void max_planes(void *arg, int64_t begin, int64_t end, int worker)
                 if (iz < 0 || iz >= az->size || iy < 0 || iy >= ay->size || ix < 0 || ix >= ax->size) continue;
                 const int64_t i = (iz * ay->size + iy) * ax->size + ix;
                 const double a = element(j->t, x, i);
-                if (where < 0 || a > best || a != a) best = a, where = i;
+                if (where < 0 || a > best || a != a) best = a, where = i, which = k;
             }
             CJ_K(cj__convert)(CJ_F64, &best, j->t, j->y + at * elem, 1);
-            j->index[at] = where < 0 ? 0 : where;
+            if (j->tap) j->tap[at] = (uint8_t)which;
+            else j->index[at] = where < 0 ? 0 : where;
         }
     }
 }
 
 /* ---- the derivative of the maxima --------------------------------------------------------------------------------------------------------------------------- */
 
+/* How far from the beginning of a window its taps lie. */
+static void tap_offsets(const cj_window_shape *v, int64_t *offset)
+{
+    for (int64_t k = 0; k < conv_volume(v->kernel); k++) {
+        const int64_t kz = k / v->kernel[2] / v->kernel[1], ky = k / v->kernel[2] % v->kernel[1], kx = k % v->kernel[2];
+        offset[k] = (kz * v->dilation[0] * v->in[1] + ky * v->dilation[1]) * v->in[2] + kx * v->dilation[2];
+    }
+}
+/* Where the first window of a line begins. */
+CJ_INLINE int64_t line_begin(const cj_window_shape *v, int64_t line)
+{
+    const int64_t y = line % v->out[1], z = line / v->out[1];
+    return ((z * v->stride[0] - v->pad[0]) * v->in[1] + y * v->stride[1] - v->pad[1]) * v->in[2] - v->pad[2];
+}
+
 /* Row-major: plane by plane, in the order of the windows; halves are summed in f32. */
 static void put_planes(void *arg, int64_t begin, int64_t end, int worker)
 {
     const plane_job *j = arg;
-    const int64_t size = conv_volume(j->v->in), n = conv_volume(j->v->out), elem = cj__elem_size(j->t);
+    const int64_t size = conv_volume(j->v->in), n = conv_volume(j->v->out), lines = j->v->out[0] * j->v->out[1], elem = cj__elem_size(j->t);
+    int64_t offset[CJ_WINDOW_TAPS];
+    if (j->tap) tap_offsets(j->v, offset);
+/* Does something at the place of every window that has one. */
+#define EACH_WINDOW(something)                                                                                                             \
+    for (int64_t line = 0, i = 0; line < lines; line++) {                                                                                  \
+        const int64_t from = line_begin(j->v, line);                                                                                       \
+        for (int64_t x = 0; x < j->v->out[2]; x++, i++) {                                                                                  \
+            const int tap = j->tap ? j->tap[plane * n + i] : 0;                                                                            \
+            if (tap == CJ_WINDOW_TAPS) continue;                                                                                           \
+            const int64_t place = j->tap ? from + x * j->v->stride[2] + offset[tap] : j->index[plane * n + i];                             \
+            something;                                                                                                                     \
+        }                                                                                                                                  \
+    }
     for (int64_t plane = begin; plane < end; plane++) {
-        const int64_t *index = j->index + plane * n;
         const char *g = j->x + plane * n * elem;
         char *to = j->y + plane * size * elem;
         if (j->t == CJ_F64) {
             memset(to, 0, (size_t)(size * elem));
-            for (int64_t i = 0; i < n; i++) ((double *)(void *)to)[index[i]] += ((const double *)(const void *)g)[i];
+            EACH_WINDOW(((double *)(void *)to)[place] += ((const double *)(const void *)g)[i]);
             continue;
         }
         float *sum = j->t == CJ_F32 ? (float *)(void *)to : j->sums + worker * size;
         memset(sum, 0, (size_t)size * sizeof *sum);
-        for (int64_t i = 0; i < n; i++) sum[index[i]] += load1(g, i, conv_kind(j->t));
+        EACH_WINDOW(sum[place] += load1(g, i, conv_kind(j->t)));
         if (j->t != CJ_F32) CJ_K(cj__convert)(CJ_F32, sum, j->t, to, size);
     }
+#undef EACH_WINDOW
 }
 
 typedef struct put_job {
@@ -307,36 +348,47 @@ size_t CJ_K(cj__window_workspace)(const cj_window_shape *v, cj_dtype t, int thre
 
 static int64_t grain_of(int64_t work) { return work > 0 && work < 16384 ? 16384 / work : 1; }
 
-void CJ_K(cj__window_max)(cj_pool *pool, const cj_window_shape *v, cj_dtype t, const void *x, void *y, int64_t *index, void *workspace)
+void CJ_K(cj__window_max)(cj_pool *pool, const cj_window_shape *v, cj_dtype t, const void *x, void *y, int64_t *index, uint8_t *tap,
+                          void *workspace)
 {
+    if (tap && CJ_K(cj__window_last_fits)(v, t)) {
+        CJ_K(cj__window_last_max)(pool, v, x, y, tap);
+        return;
+    }
     const int64_t work = conv_volume(v->kernel) * conv_volume(v->out);
     if (t != CJ_F32) {
         const cj_conv_shape c = as_conv(v);
-        plane_job j = { .v = v, .f = conv_phase_of(&c, false, 0), .t = t, .x = x, .y = y, .index = index };
+        plane_job j = { .v = v, .f = conv_phase_of(&c, false, 0), .t = t, .x = x, .y = y, .index = index, .tap = tap };
         cj__parallel_for(pool, v->n * v->channels, grain_of(work), max_planes, &j);
         return;
     }
     max_job j = max_job_of(v);
-    j.from = x, j.y_data = y, j.index = index, j.workers = workspace;
+    j.from = x, j.y_data = y, j.index = index, j.tap = tap, j.workers = workspace;
     cj__parallel_for(pool, v->n * j.bands * j.blocks, grain_of(conv_min(POINTS, j.f.points) * conv_volume(v->kernel) * 4), max_tasks, &j);
 }
 
-void CJ_K(cj__window_put)(cj_pool *pool, const cj_window_shape *v, cj_dtype t, const void *g, const int64_t *index, void *x,
-                          void *workspace)
+void CJ_K(cj__window_put)(cj_pool *pool, const cj_window_shape *v, cj_dtype t, const void *g, const int64_t *index, const uint8_t *tap,
+                          void *x, void *workspace)
 {
+    if (v->last && tap) {
+        CJ_K(cj__window_last_put)(pool, v, g, tap, x);
+        return;
+    }
     if (v->last) {
         put_job j = { .v = v, .g = g, .index = index, .x = x };
         cj__parallel_for(pool, v->n * v->in[0] * v->in[1], grain_of(v->in[2] * v->channels), put_lines, &j);
         return;
     }
-    plane_job j = { .v = v, .t = t, .x = g, .y = x, .index = (int64_t *)(uintptr_t)index, .sums = workspace };
+    plane_job j = { .v = v, .t = t, .x = g, .y = x, .index = (int64_t *)(uintptr_t)index, .tap = (uint8_t *)(uintptr_t)tap };
+    j.sums = workspace;
     cj__parallel_for(pool, v->n * v->channels, grain_of(conv_volume(v->in)), put_planes, &j);
 }
 
 static void sums(cj_pool *pool, const cj_window_shape *v, cj_conv_pass pass, cj_dtype t, const void *from, void *to, void *workspace)
 {
     const cj_conv_shape c = as_conv(v);
-    if (t == CJ_F64) CJ_K(cj__conv_f64)(pool, &c, pass, from, NULL, to);
+    if (CJ_K(cj__window_last_fits)(v, t)) CJ_K(cj__window_last_sums)(pool, v, pass == CJ_CONV_DATA, from, to);
+    else if (t == CJ_F64) CJ_K(cj__conv_f64)(pool, &c, pass, from, NULL, to);
     else CJ_K(cj__conv_depthwise)(pool, &c, pass, t, from, NULL, to, workspace);
 }
 void CJ_K(cj__window_sum)(cj_pool *pool, const cj_window_shape *v, cj_dtype t, const void *x, void *y, void *workspace)
