@@ -12,7 +12,7 @@
  *   flipped  A transposed and few columns: the transposed product is computed in one of the two ways below, and turned
  *   panels   up to BLOCK_ROWS rows: a task takes a slab of panels.  While its first tile reads B where it lies, it writes the packed panel from which
  *            the others read, and the tiles after it prefetch the next panel.  A is read in place, or packed first by all threads if its strides are
- *            awkward.  Up to DIRECT_ROWS rows B is only read in place, its next rows prefetched into L1
+ *            awkward.  With few rows (DIRECT_ROWS, TWO_TILES) B is only read in place, its next rows prefetched into L1
  *   shared   more rows: all threads pack a group of B, then each takes blocks of rows, which it packs for itself if their strides are awkward.  With a
  *            short k and a large C the rows are taken a strip at a time, so that C is written along its rows
  *
@@ -34,7 +34,8 @@ enum {
     FEW_ROWS = 48,
     BLOCK_ROWS = 480,       /* rows of A of one task: 480 * KC floats are 960 KiB of the 1.25 MiB L2 */
     PACK_A_PANELS = 3,      /* from this many panels on, copying A pays for itself */
-    DIRECT_ROWS = 12,       /* up to this many rows B is read where it lies: a copy would be used once or twice */
+    DIRECT_ROWS = 12,       /* up to this many rows B is read where it lies: a copy would be used once or twice ... */
+    TWO_TILES = 18,         /* ... and up to this many, which are two tiles of width 3, if its rows are prefetched into L1 */
     STRIP_ROWS = 12,        /* rows that are taken through all panels at a time where k is short, so that C is written along its rows */
     SHARED_ROWS = 240,      /* about so many rows per task when B is packed for all: 480 KiB of A */
     GROUP_COLUMNS = 2048,   /* columns of B packed at a time ... */
@@ -97,6 +98,7 @@ static void plan_panels(plan *s, int64_t m, int64_t n)
 {
     s->width = TILE_WIDTH;
     if (GEMM_REGISTERS == 32 && m >= 7 && m <= 9 && n <= 1024) s->width = 3; /* 7 to 9 rows fit one tile of width 3 */
+    if (GEMM_REGISTERS == 32 && m > DIRECT_ROWS && m <= TWO_TILES) s->width = 3;
     if (m <= WIDE_ROWS && s->mode == B_IN_PLACE) s->width = ceil_div(s->vectors, ceil_div(s->vectors, WIDEST));
     const int64_t narrow = (s->width - s->vectors % s->width) % s->width; /* panels one narrower, so that no sliver is left */
     const int64_t rest = s->vectors - narrow * (s->width - 1);
@@ -138,9 +140,11 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     const int half = kind != GEMM_F32, ragged = !GEMM_MASKS_ARE_FREE && g->n % VL != 0, by_rows = g->b_col == 1 || g->n == 1;
     const int awkward_a = is_awkward(g);
     const int in_l1 = (double)g->k * (double)g->n <= L1_FLOATS && (s.work <= TINY || s.vectors <= TILE_WIDTH);
+    const int prefetched = g->b_row % TILE_LINE != 0 || (double)g->k * (double)g->n <= L2_FLOATS;
+    const int direct_rows = GEMM_REGISTERS == 32 && prefetched ? TWO_TILES : DIRECT_ROWS;
     if (half || !by_rows || ragged) s.mode = B_PACKED;
-    else s.mode = g->m <= DIRECT_ROWS || in_l1 ? B_IN_PLACE : B_COPIED_BY_TILE;
-    s.near = s.mode == B_IN_PLACE && !in_l1 && (g->b_row % TILE_LINE != 0 || (double)g->k * (double)g->n <= L2_FLOATS);
+    else s.mode = g->m <= direct_rows || in_l1 ? B_IN_PLACE : B_COPIED_BY_TILE;
+    s.near = s.mode == B_IN_PLACE && !in_l1 && prefetched;
     plan_panels(&s, g->m, g->n);
     s.far = (double)g->m * (double)g->n > L2_FLOATS;
     const int streams_c = s.far && g->k <= LONG_K && (double)g->k * (double)g->n <= L1_FLOATS;

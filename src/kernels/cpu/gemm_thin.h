@@ -12,6 +12,8 @@
 
 #include "kernels/cpu/gemm_simd.h"
 
+enum { THIN_LINE = 16 }; /* floats in a cache line */
+
 /* The strides of y also serve a column of C (one column, y_row = 0 used by nobody). */
 typedef struct thin {
     int64_t rows, columns, k; /* of y, and the length of the sums */
@@ -107,6 +109,43 @@ GEMM_INLINE void dots_block(const thin *t, const int R, const int S, const int a
         for (int s = 0; s < S; s++) thin_finish(t, sums[r * up + s * right], i0 + r, j0 + s);
 }
 
+/* One row of x by VL rows of w, four of them at a time: fewer streams than VL suit the prefetcher better.  Rows that do not begin on a cache line have every
+ * load cross one; `ahead` fetches their lines first.  A constant at every call. */
+GEMM_INLINE void dots_row(const thin *t, const int ahead, int64_t j0)
+{
+    enum { STREAMS = 4, AHEAD = 64 };
+    const int64_t w_row = t->w_row, whole = t->k - t->k % VL;
+    const int lanes = (int)(t->k - whole);
+    vf acc[VL];
+#pragma GCC unroll 4
+    for (int g = 0; g < VL; g += STREAMS) {
+        const float *w = t->w + (j0 + g) * w_row;
+#pragma GCC unroll 4
+        for (int s = 0; s < STREAMS; s++) acc[g + s] = vzero();
+        for (int64_t p = 0; p < whole; p += VL) {
+            const vf x = vload(t->x + p);
+#pragma GCC unroll 4
+            for (int s = 0; s < STREAMS; s++) {
+                if (ahead) __builtin_prefetch(w + s * w_row + p + AHEAD);
+                acc[g + s] = vfma(x, vload(w + s * w_row + p), acc[g + s]);
+            }
+        }
+        if (lanes == 0) continue;
+        const vf x = vload_some(t->x + whole, lanes);
+#pragma GCC unroll 4
+        for (int s = 0; s < STREAMS; s++) acc[g + s] = vfma(x, vload_some(w + s * w_row + whole, lanes), acc[g + s]);
+    }
+    if (!t->add && !t->bias && !t->relu && t->y_col == 1) {
+        vstore(t->y + j0, fold(acc));
+        return;
+    }
+    float sums[VL];
+    vstore(sums, fold(acc));
+    for (int s = 0; s < VL; s++) thin_finish(t, sums[s], 0, j0 + s);
+}
+static __attribute__((noinline)) void dots_row_even(const thin *t, int64_t j) { dots_row(t, 0, j); }
+static __attribute__((noinline)) void dots_row_uneven(const thin *t, int64_t j) { dots_row(t, 1, j); }
+
 /* One element, for the columns left over: the same order of summation as a block, so that it does not matter which one computes it. */
 static void dots_one(const thin *t, int64_t i, int64_t j)
 {
@@ -124,7 +163,6 @@ static void dots_one(const thin *t, int64_t i, int64_t j)
 
 #define DOTS(name, R, S, across)                                                                                                           \
     static __attribute__((noinline)) void dots_##name(const thin *t, int64_t i, int64_t j) { dots_block(t, R, S, across, i, j); }
-DOTS(only_row, 1, VL, 0)
 DOTS(only_two, 2, VL / 2, 0)
 DOTS(1, 1, VL / 4, 0)
 DOTS(2, 2, VL / 4, 0)
@@ -153,7 +191,8 @@ static void dots(const thin *t, int64_t j0, int64_t j1)
 {
     int64_t j = j0;
     if (t->rows == 1) {
-        for (; j + VL <= j1; j += VL) dots_only_row(t, 0, j);
+        void (*const row)(const thin *, int64_t) = t->w_row % THIN_LINE == 0 ? dots_row_even : dots_row_uneven;
+        for (; j + VL <= j1; j += VL) row(t, j);
     } else if (t->y_row == 1) {
         for (; j + VL <= j1; j += VL) dots_across(t, j);
     } else if (t->rows == 2) {

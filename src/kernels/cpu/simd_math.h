@@ -163,11 +163,38 @@ CJ_INLINE vf cj_log1p_unit(vf z)
 /* ---- from exp and log ---------------------------------------------------------------------------------------------------------------- */
 
 /* 1 / (1 + exp(-x)); 0 below -88.7, where exp(-x) overflows, as in PyTorch. */
+#if defined CJ_ISA_AVX512
+
+/* clang-format off */
+/* 2^(i/32) */
+static const float cj_exp2_table[32] = {
+    1.0f, 1.0218972f, 1.04427373f, 1.06714046f, 1.09050775f, 1.1143868f, 1.13878858f, 1.1637249f,
+    1.18920708f, 1.21524739f, 1.24185777f, 1.26905096f, 1.29683959f, 1.32523668f, 1.35425556f, 1.38390994f,
+    1.41421354f, 1.44518077f, 1.47682619f, 1.50916445f, 1.54221082f, 1.5759809f, 1.61049032f, 1.64575553f,
+    1.68179286f, 1.71861935f, 1.75625217f, 1.79470909f, 1.8340081f, 1.87416768f, 1.91520655f, 1.95714414f,
+};
+/* clang-format on */
+
+/* x = r - n ln2 with n in steps of 1/32, whose fraction is looked up within registers: |r| <= ln2/64, and four terms of exp(-r) suffice. */
+CJ_INLINE vf vf_sigmoid(vf x)
+{
+    vf one = vf_set1(1.0f), c = vf_min(vf_set1(104.0f), vf_max(vf_set1(-89.0f), x));
+    vf magic = vf_set1(0x1.8p18f), m = vf_fma(c, vf_set1(-CJ_LOG2E), magic), n = m - magic;
+    vf r = vf_fma(n, vf_set1(-1.90465421e-9f), vf_fma(n, vf_set1(0.693147182f), c)); /* ln2 in two parts */
+    vf t = _mm512_permutex2var_ps(vf_load(cj_exp2_table), (__m512i)m, vf_load(cj_exp2_table + 16));
+    vf q = vf_fma(vf_fma(r, vf_set1(-0.166666672f), vf_set1(0.5f)), r, vf_set1(-1.0f));
+    return one / (one + _mm512_scalef_ps(vf_fma(t * r, q, t), n)); /* 2^floor(n) */
+}
+
+#else
+
 CJ_INLINE vf vf_sigmoid(vf x)
 {
     vf one = vf_set1(1.0f), c = vf_min(vf_set1(104.0f), vf_max(vf_set1(-89.0f), x));
     return one / (one + cj_exp_clamped(vf_fma, -c));
 }
+
+#endif
 
 /* tanh |x| = -t / (2 + t), t = expm1(-2|x|) */
 CJ_INLINE vf cj_expm1_neg2abs(vf x)
