@@ -321,7 +321,7 @@ static cj_optim *make_optimiser(const cj_train_opts *o, cj_params *p)
 {
     double lr = o->lr == 0 ? CJ_ZERO : o->lr, plain_decay = o->weight_decay == CJ_ZERO ? 0 : o->weight_decay;
     double momentum = o->optimiser == CJ_MOMENTUM && o->momentum != CJ_ZERO ? o->momentum : 0;
-    cj_adam_opts adam = { .lr = lr, .weight_decay = o->weight_decay, .clip_norm = o->clip };
+    cj_adam_opts adam = { .lr = lr, .beta1 = o->momentum, .weight_decay = o->weight_decay, .clip_norm = o->clip };
     switch (o->optimiser) {
     case CJ_SGD:
     case CJ_MOMENTUM: return cj_sgd(p, &(cj_sgd_opts){ .lr = lr, .momentum = momentum, .weight_decay = plain_decay, .clip_norm = o->clip });
