@@ -11,6 +11,10 @@
 #include "bench/bench.h"
 #include "bench/peers.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 /* ---- a network of the table ------------------------------------------------------------------------------------------------------------- */
 
 typedef struct net {
@@ -147,10 +151,18 @@ static void print_row(bench_run *r, const net *n, const bench_work *work, double
 static bool bench(bench_run *r, const net *n)
 {
     running t;
-    bool ok = make(&t, n, r->threads), peak = forget_peak();
+    bool ok = make(&t, n, r->threads);
+    cj_memory_trim(t.c);
+#ifdef __GLIBC__
+    malloc_trim(0); /* what the benchmark before left */
+#endif
+    bool peak = forget_peak();
     double before = status("VmRSS");
     ok = ok && make_optimisers(&t);
-    for (int i = 0; i < 4 && ok; i++) ok = replay(&t); /* run, traced again, compiled */
+    for (int i = 0; i < 4 && ok; i++) { /* run, traced again, compiled; each without what the one before held */
+        cj_memory_trim(t.c);
+        ok = replay(&t);
+    }
     double memory = peak ? status("VmHWM") - before : NAN;
     bench_work work = { .step = replay, .arg = &t };
     if (ok) {

@@ -4,9 +4,10 @@
  *     p(h_j = 1|x) = sigmoid(b_j + W_j x)      p(x_k = 1|h) = sigmoid(c_k + hᵀW_k)      both factorise: there are no edges inside a layer
  *     F(x) = -cᵀx - sum_j softplus(b_j + W_j x) = -log sum_h exp(-E(x, h)),      p(x) = exp(-F(x))/Z
  *
- * The gradient of -log p(x) is that of F(x) minus its mean under the model.  CD-k puts one draw in the place of that mean, k Gibbs steps away from the data:
+ * The gradient of -log p(x) is that of F(x) minus its mean under the model, and the gradient of F(x) is that of E(x, h) at h(x) = p(h = 1|x) held fixed.  CD-k puts one
+ * draw x̄ in the place of the model's mean, k Gibbs steps away from the data:
  *
- *     minimise mean F(x) - F(x̄) with x̄ held fixed:      dW = -(h(x) xᵀ - h(x̄) x̄ᵀ),   h(x) = p(h = 1|x)
+ *     minimise mean E(x, h(x)) - E(x̄, h(x̄)) with x̄, h(x), h(x̄) held fixed:      dW = -mean (h(x) xᵀ - h(x̄) x̄ᵀ)
  *
  * Hinton, "Training products of experts by minimizing contrastive divergence", 2002.  As usual hidden units are drawn, and visible ones are replaced by their
  * probabilities in the last step (visible=sample draws them too).  What is reported is the squared error of x̄, per example; the likelihood itself needs Z.
@@ -86,12 +87,23 @@ static cj_tensor *loss(cj_module *m, cj_tensor *x, cj_tensor *y)
     return squared_error(negative(r, field(r, x)), x);
 }
 
+/* mean E(x, h) - E(y, g): both in one product of twice the rows, the second half counted negative. */
+static cj_tensor *energy_gap(const rbm *r, cj_tensor *x, cj_tensor *h, cj_tensor *y, cj_tensor *g)
+{
+    cj_tensor *rows = cj_cat(CJ_TENSORS(x, y), 2, 0), *units = cj_cat(CJ_TENSORS(h, cj_neg(g)), 2, 0);
+    cj_tensor *sum = cj_add(cj_sum(cj_mul(units, field(r, rows))), cj_sum(cj_mul(cj_sub(x, y), r->c)));
+    return cj_mul_scalar(sum, -1 / (double)cj_size(x, 0));
+}
+
 static cj_tensor *step(cj_module *m, cj_optim *const *optim, cj_tensor *x, cj_tensor *y)
 {
     (void)y;
     const rbm *r = cj_module_self(m);
-    cj_tensor *up = field(r, x), *fantasy = negative(r, up);
-    cj_minimise(optim[0], cj_mean(cj_sub(free_energy(r, x, up), free_energy(r, fantasy, field(r, fantasy)))));
+    bool was = cj_no_grad(cj_module_ctx(m));
+    cj_tensor *up = field(r, x), *h = cj_sigmoid(up);
+    cj_tensor *fantasy = negative(r, up), *g = cj_sigmoid(field(r, fantasy));
+    cj_grad_mode(cj_module_ctx(m), was);
+    cj_minimise(optim[0], energy_gap(r, x, h, fantasy, g));
     return squared_error(fantasy, x);
 }
 

@@ -25,6 +25,8 @@ typedef struct loop {
     cj_optim *optim[CJ_MAX_PARTS]; /* one, or one for each of the model's parts */
     int optims;
     cj_plan *plan;
+    int uncompiled; /* steps of the plan so far, up to the first compiled one */
+    int traced;     /* steps taken before the plan was compiled */
     cj_snapshot k;
     cj_tensor **best; /* one per parameter */
     int params;
@@ -417,6 +419,8 @@ static bool run(loop *l)
         if (l->k.state.step >= l->total) return true;
         if (save_due(l) && !save(l)) return false;
         if (!one_step(l)) return false;
+        if (l->plan && l->uncompiled < 3)
+            l->uncompiled++, cj_memory_trim(l->ctx); /* what they held is not needed beside the plan's own memory */
         report(l, NULL, NULL, NULL);
         if (l->cancelled) return false;
     }
