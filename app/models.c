@@ -46,7 +46,11 @@ static int describe(const char *name)
 {
     const cj_model *m = app_model(name);
     if (!m) return APP_USAGE;
-    const char *task[] = { "classes of rows of numbers", "values of rows of numbers", "the next symbol of a text" };
+    static const char *const task[] = {
+        [CJ_TASK_CLASSIFY] = "classes of rows of numbers",     [CJ_TASK_REGRESS] = "values of rows of numbers",
+        [CJ_TASK_NEXT_TOKEN] = "the next symbol of a text",    [CJ_TASK_GENERATE] = "how rows of numbers are distributed",
+        [CJ_TASK_TRANSLATE] = "sentences of another language", [CJ_TASK_NODES] = "classes of the nodes of a graph"
+    };
     printf("%s: %s\nfamily %s, learns %s; source: zoo/%s.c\n", m->name, m->summary, m->family, task[m->task], m->name);
     printf("\nSettings of the model:\n");
     for (const cj_setting *s = m->settings; s && s->key; s++) print_default(s, s->value);

@@ -25,7 +25,8 @@ static void metric_text(const progress *p, char *out, size_t n)
     if (!p->have_val) snprintf(out, n, "%s", "");
     else if (p->job->task == CJ_TASK_CLASSIFY) snprintf(out, n, "  held out %5.2f %%", 100 * p->last.accuracy);
     else if (p->job->task == CJ_TASK_NEXT_TOKEN) snprintf(out, n, "  held out %.4f", p->last.loss);
-    else snprintf(out, n, "  held out mse %.4f", p->last.loss);
+    else if (p->job->task == CJ_TASK_REGRESS) snprintf(out, n, "  held out mse %.4f", p->last.loss);
+    else snprintf(out, n, "  held out %.4f", p->last.loss);
 }
 
 static void print_progress(void *user, const cj_progress *r)
@@ -100,7 +101,7 @@ static void print_table(const app_job *j, const char *folder, const cj_train_res
     if (!folder) return;
     printf("\n  %s/  config.json, metrics.jsonl, model and state (see MANIFEST.json)%s\n", folder, picture ? ", curve.png" : "");
     if (j->task == CJ_TASK_NEXT_TOKEN) printf("  next: cajal sample %s --prompt 'static '\n", folder);
-    else printf("  next: cajal eval %s\n", folder);
+    else printf("  next: cajal %s %s\n", j->task == CJ_TASK_GENERATE ? "sample" : "eval", folder);
 }
 
 static int train(app_job *j, const char *folder, cj_train_opts o, bool json, bool quiet)
@@ -128,7 +129,7 @@ static int train(app_job *j, const char *folder, cj_train_opts o, bool json, boo
     if (json) {
         print_json(j, folder, &r);
     } else {
-        if (j->data->height && !quiet) app_show_images(j, 4);
+        if (j->data->height && j->task == CJ_TASK_CLASSIFY && !quiet) app_show_images(j, 4);
         print_table(j, folder, &r, picture);
     }
     return cj_ok(j->ctx) ? APP_OK : app_fail(j->ctx);
