@@ -25,7 +25,7 @@ static const cj_setting settings[] = {
 };
 
 static const cj_setting recipe[] = {
-    { .key = "epochs", .value = 60 },
+    { .key = "steps", .value = 3000 },
     { .key = "batch", .value = 64 },
     { .key = "lr", .value = 2e-4 },
     { .key = "momentum", .value = 0.5 },
@@ -147,13 +147,20 @@ static cj_tensor *dcgan_forward(cj_module *m, void *self, cj_tensor *x)
 }
 static const cj_module_type dcgan_type = { "DCGAN", dcgan_forward, NULL };
 
+/* L_D of rows x and images made. The order is PyTorch's: batch norms remember the last batch best. */
+static cj_tensor *telling_apart(const dcgan *g, cj_tensor *x, cj_tensor *made)
+{
+    cj_tensor *real = real_loss(g, images(g, x));
+    return cj_add(real, made_loss(g, made));
+}
+
 /* L_D, to report. */
 static cj_tensor *loss(cj_module *m, cj_tensor *x, cj_tensor *y)
 {
     (void)y;
     const dcgan *g = cj_module_self(m);
     cj_tensor *made = cj_forward(g->generator, noise(m, cj_size(x, 0)));
-    return cj_add(real_loss(g, images(g, x)), made_loss(g, made));
+    return telling_apart(g, x, made);
 }
 
 static const char *const parts[] = { "discriminator", "generator", NULL };
@@ -163,7 +170,7 @@ static cj_tensor *step(cj_module *m, cj_optim *const *optim, cj_tensor *x, cj_te
     (void)y;
     const dcgan *g = cj_module_self(m);
     cj_tensor *made = cj_forward(g->generator, noise(m, cj_size(x, 0)));
-    cj_tensor *apart = cj_add(real_loss(g, images(g, x)), made_loss(g, cj_detach(made)));
+    cj_tensor *apart = telling_apart(g, x, cj_detach(made));
     cj_minimise(optim[0], apart);
     cj_minimise(optim[1], real_loss(g, made)); /* judged by the better discriminator */
     return apart;

@@ -21,8 +21,8 @@ static const cj_setting settings[] = {
 };
 
 static const cj_setting recipe[] = {
-    { .key = "steps", .value = 4000 },         { .key = "batch", .value = 256 },      { .key = "lr", .value = 2e-3 },
-    { .key = "schedule", .value = CJ_COSINE }, { .key = "eval_every", .value = 500 }, { 0 },
+    { .key = "steps", .value = 8000 },         { .key = "batch", .value = 512 },       { .key = "lr", .value = 1e-3 },
+    { .key = "schedule", .value = CJ_COSINE }, { .key = "eval_every", .value = 1000 }, { 0 },
 };
 
 enum { WAVES = 32 };

@@ -24,7 +24,7 @@ static const cj_setting settings[] = {
 };
 
 static const cj_setting recipe[] = {
-    { .key = "epochs", .value = 60 }, { .key = "batch", .value = 64 },           { .key = "optimiser", .value = CJ_MOMENTUM },
+    { .key = "steps", .value = 5000 }, { .key = "batch", .value = 64 },           { .key = "optimiser", .value = CJ_MOMENTUM },
     { .key = "lr", .value = 0.02 },   { .key = "schedule", .value = CJ_COSINE }, { 0 },
 };
 

@@ -20,7 +20,7 @@ static const cj_setting settings[] = {
 };
 
 static const cj_setting recipe[] = {
-    { .key = "epochs", .value = 40 },
+    { .key = "steps", .value = 6000 },
     { .key = "batch", .value = 128 },
     { .key = "lr", .value = 1e-3 },
     { .key = "schedule", .value = CJ_COSINE },
