@@ -271,12 +271,13 @@ class DDPM(nn.Module):
         sizes = [features + 64] + [hidden] * layers
         parts = [m for a, b in zip(sizes, sizes[1:]) for m in (nn.Linear(a, b), nn.SiLU())]
         self.net = nn.Sequential(*parts, nn.Linear(hidden, features))
-        self.a = torch.cumprod(1 - torch.linspace(1e-4, 0.02, T), 0)
+        self.register_buffer("betas", torch.linspace(1e-4, 0.02, T))
+        self.register_buffer("alphas_cumprod", torch.cumprod(1 - self.betas, 0))
 
 
 def denoise(net, stream, x, y):
-    t = stream.randint(len(net.a), len(x))
-    eps, a = stream.randn(*x.shape), net.a[t][:, None]
+    t = stream.randint(len(net.betas), len(x))
+    eps, a = stream.randn(*x.shape), net.alphas_cumprod[t][:, None]
     angle = t[:, None] * torch.exp(-math.log(10000) * torch.arange(32) / 32)
     l = F.mse_loss(net.net(torch.cat((a.sqrt() * x + (1 - a).sqrt() * eps, angle.sin(), angle.cos()), 1)), eps)
     return l, l

@@ -5,7 +5,8 @@
  *     backward     x_T ~ N(0, I),      x_{t-1} = (x_t - beta_t / sqrt(1 - a_t)·e(x_t, t)) / sqrt(1 - beta_t) + sqrt(beta_t) xi,      xi = 0 at t = 1
  *
  * Ho, Jain & Abbeel, "Denoising diffusion probabilistic models", 2020, with their schedule: beta from 1e-4 to 0.02 in equal steps.  e is a perceptron of x_t beside the
- * sines and cosines of t·10000^(-i/32), i = 0 … 31, which are looked up in a table.  Parameter names: net.0.weight, net.2.weight, … as of a Sequential in PyTorch.
+ * sines and cosines of t·10000^(-i/32), i = 0 … 31, which are looked up in a table.  Parameter names: net.0.weight, net.2.weight, … as
+ * of a Sequential in PyTorch; buffers betas and alphas_cumprod (a).
  */
 #include <cajal/cajal.h>
 #include <math.h>
@@ -86,8 +87,10 @@ static cj_tensor *sample(cj_module *m, int64_t n)
 
 /* ---- tables ----------------------------------------------------------------------------------------------------------------------------------- */
 
-static bool make_tables(cj_ctx *c, ddpm *d, double first, double last)
+static bool make_tables(cj_module *m, double first, double last)
 {
+    ddpm *d = cj_module_self(m);
+    cj_ctx *c = cj_module_ctx(m);
     int64_t T = d->T;
     d->beta = malloc((size_t)T * (2 + 2 + 2 * WAVES) * sizeof *d->beta);
     if (!d->beta) {
@@ -108,6 +111,8 @@ static bool make_tables(cj_ctx *c, ddpm *d, double first, double last)
         }
     }
     cj_scope s = cj_scope_open(c);
+    cj_module_buffer(m, "betas", cj_cast(cj_from_f64(c, d->beta, CJ_SHAPE(T)), CJ_F32));
+    cj_module_buffer(m, "alphas_cumprod", cj_cast(cj_from_f64(c, d->a, CJ_SHAPE(T)), CJ_F32));
     d->keep = cj_keep(cj_cast(cj_from_f64(c, keep, CJ_SHAPE(T, 1)), CJ_F32));
     d->noise = cj_keep(cj_cast(cj_from_f64(c, noise, CJ_SHAPE(T, 1)), CJ_F32));
     d->time = cj_keep(cj_cast(cj_from_f64(c, time, CJ_SHAPE(T, 2 * WAVES)), CJ_F32));
@@ -122,7 +127,7 @@ static cj_module *build(cj_ctx *c, const cj_model_data *data, const cj_options *
     if (!d) return NULL;
     d->features = data->inputs;
     d->T = cj_option_int(o, "diffusion");
-    if (!make_tables(c, d, cj_option(o, "beta_first"), cj_option(o, "beta_last"))) return NULL;
+    if (!make_tables(m, cj_option(o, "beta_first"), cj_option(o, "beta_last"))) return NULL;
     int64_t hidden = cj_option_int(o, "hidden");
     int layers = (int)cj_option(o, "layers"), n = 0;
     cj_module *part[2 * 16 + 2];
