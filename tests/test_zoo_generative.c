@@ -309,17 +309,21 @@ static void dcgan_refusals(void **state)
 
 /* ---- ddpm ------------------------------------------------------------------------------------------------------------------------------------------------ */
 
-static cj_tensor *found;
+typedef struct search {
+    const char *name;
+    cj_tensor *found;
+} search;
 static void find_buffer(void *user, const char *name, cj_tensor *t)
 {
-    if (strcmp(user, name) == 0) found = t;
+    search *s = user;
+    if (strcmp(s->name, name) == 0) s->found = t;
 }
-static double *buffer(cj_module *m, char *name)
+static double *buffer(cj_module *m, const char *name)
 {
-    found = NULL;
-    cj_module_state(m, find_buffer, name);
-    assert_non_null(found);
-    return values_of(found);
+    search s = { .name = name };
+    cj_module_state(m, find_buffer, &s);
+    assert_non_null(s.found);
+    return values_of(s.found);
 }
 
 /* Linear from 1e-4 to 0.02 in 1000 steps: what is left of x at the end is 4.036e-5 of its variance. */
