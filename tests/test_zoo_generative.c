@@ -326,7 +326,7 @@ static double *buffer(cj_module *m, const char *name)
     return values_of(s.found);
 }
 
-/* Linear from 1e-4 to 0.02 in 1000 steps: what is left of x at the end is 4.036e-5 of its variance. */
+/* diff.schedule: linear from 1e-4 to 0.02 in 1000 steps: what is left of x at the end is 4.036e-5 of its variance. */
 static void diff_schedule(void **state)
 {
     (void)state;

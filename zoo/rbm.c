@@ -25,7 +25,7 @@ static const cj_setting settings[] = {
 
 static const cj_setting recipe[] = {
     { .key = "steps", .value = 5000 }, { .key = "batch", .value = 64 },           { .key = "optimiser", .value = CJ_MOMENTUM },
-    { .key = "lr", .value = 0.02 },   { .key = "schedule", .value = CJ_COSINE }, { 0 },
+    { .key = "lr", .value = 0.02 },    { .key = "schedule", .value = CJ_COSINE }, { 0 },
 };
 
 typedef struct rbm {
