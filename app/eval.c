@@ -125,6 +125,7 @@ static int predict(app_job *j, const char *file, bool json)
 {
     cj_ctx *c = j->ctx;
     if (j->data->is_text) return app_error("%s continues texts: use cajal sample", j->model->name);
+    if (j->task == CJ_TASK_GENERATE) return app_error("%s makes new examples: use cajal sample", j->model->name);
     cj_tensor *x = cj_npy_load(c, file);
     if (!cj_ok(c)) return app_fail(c);
     if (cj_ndim(x) == 1) x = cj_unsqueeze(x, 0);

@@ -46,9 +46,11 @@ static int describe(const char *name)
 {
     const cj_model *m = app_model(name);
     if (!m) return APP_USAGE;
-    const char *task[] = { [CJ_TASK_CLASSIFY] = "classes of rows of numbers",    [CJ_TASK_REGRESS] = "values of rows of numbers",
-                           [CJ_TASK_NEXT_TOKEN] = "the next symbol of a text",   [CJ_TASK_GENERATE] = "how rows of numbers are distributed",
-                           [CJ_TASK_TRANSLATE] = "the translation of sentences", [CJ_TASK_NODES] = "classes of the nodes of a graph" };
+    static const char *const task[] = {
+        [CJ_TASK_CLASSIFY] = "classes of rows of numbers",    [CJ_TASK_REGRESS] = "values of rows of numbers",
+        [CJ_TASK_NEXT_TOKEN] = "the next symbol of a text",   [CJ_TASK_GENERATE] = "how rows of numbers are distributed",
+        [CJ_TASK_TRANSLATE] = "the translation of sentences", [CJ_TASK_NODES] = "classes of the nodes of a graph"
+    };
     printf("%s: %s\nfamily %s, learns %s; source: zoo/%s.c\n", m->name, m->summary, m->family, task[m->task], m->name);
     printf("\nSettings of the model:\n");
     for (const cj_setting *s = m->settings; s && s->key; s++) print_default(s, s->value);

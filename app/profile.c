@@ -23,7 +23,7 @@ static int profile(app_job *j, long long steps, const char *trace, bool plan, bo
 {
     cj_train_opts o = cj_settings_train_opts(j->settings);
     o.task = j->task;
-    o.loss = j->model->loss;
+    o.model = j->model;
     o.eager = !plan;
     o.steps = 2; /* memory and caches are warm after two steps */
     (cj_train)(j->net, &j->train, &o);

@@ -1,4 +1,4 @@
-/* cajal sample: text from a trained language model, one symbol at a time, by one captured plan for all of them.
+/* cajal sample: text from a trained language model, one symbol at a time, by one captured plan for all of them; images or points from a generative one.
  *
  *     p = softmax(logits / temperature),   next = argmax_i p_i / e_i  with e_i exponential: a draw from p (the exponential form of Gumbel's trick)
  */
@@ -60,7 +60,7 @@ static int64_t next_symbol(writer *w, const int64_t *text, int64_t n)
     return cj_ok(w->job->ctx) ? next : -1;
 }
 
-static int sample(writer *w, const char *prompt, int64_t length)
+static int sample_text(writer *w, const char *prompt, int64_t length)
 {
     app_job *j = w->job;
     int64_t n = (int64_t)strlen(prompt);
@@ -87,31 +87,94 @@ static int sample(writer *w, const char *prompt, int64_t length)
     return cj_ok(j->ctx) ? APP_OK : app_fail(j->ctx);
 }
 
+/* ---- images and points ------------------------------------------------------------------------------------------------------------------------ */
+
+/* The first two columns of rows[n, features] as points. */
+static bool add_points(cj_plot *p, const char *label, const double *rows, int64_t n, int64_t features)
+{
+    double *xy = malloc((size_t)(2 * n) * sizeof *xy);
+    if (!xy) return false;
+    for (int64_t i = 0; i < n; i++) {
+        xy[i] = rows[i * features];
+        xy[n + i] = features > 1 ? rows[i * features + 1] : 0;
+    }
+    bool ok = cj_plot_points(p, label, xy, xy + n, n);
+    free(xy);
+    return ok;
+}
+
+/* A sheet of images, or the rows as points over those that were learned from. */
+static bool draw_rows(app_job *j, const double *rows, int64_t n, const char *path)
+{
+    const cj_dataset *d = j->data;
+    cj_plot *p = cj_plot_new(j->ctx, NULL);
+    bool ok = p != NULL;
+    if (d->height) {
+        int64_t channels = d->features / (d->height * d->width), show = n < 400 ? n : 400;
+        ok = ok && cj_plot_size(p, 800, 800) && cj_plot_images(p, rows, show, channels == 3 ? 3 : 1, d->height, d->width);
+    } else {
+        int64_t m = cj_size(d->train_x, 0);
+        double *data = malloc((size_t)(m * d->features) * sizeof *data);
+        ok = ok && data && cj_to_f64(d->train_x, data, m * d->features) && cj_plot_size(p, 800, 800) &&
+             add_points(p, d->name, data, m, d->features) && add_points(p, j->model->name, rows, n, d->features);
+        free(data);
+    }
+    ok = ok && cj_plot_save(p, path);
+    cj_plot_free(p);
+    return ok;
+}
+
+/* samples.npy and samples.png in the run's folder. */
+static int sample_rows(app_job *j, const char *folder, int64_t n)
+{
+    char array[4096], picture[4096];
+    if (snprintf(array, sizeof array, "%s/samples.npy", folder) >= (int)sizeof array) return app_error("%s: the path is too long", folder);
+    snprintf(picture, sizeof picture, "%s/samples.png", folder);
+    cj_scope s = cj_scope_open(j->ctx);
+    cj_tensor *x = j->model->sample(j->net, n);
+    double *rows = malloc((size_t)(n * j->data->features) * sizeof *rows);
+    bool ok = rows && cj_to_f64(x, rows, n * j->data->features) && cj_npy_save(x, array);
+#ifdef CJ_HAVE_CAIRO
+    ok = ok && draw_rows(j, rows, n, picture);
+#else
+    (void)draw_rows, picture[0] = 0;
+#endif
+    free(rows);
+    cj_scope_close(s);
+    if (!ok) return app_fail(j->ctx);
+    printf("%s: %s rows of %lld numbers\n", array, app_count((double)n), (long long)j->data->features);
+    if (picture[0]) printf("%s: %s\n", picture, j->data->height ? "the same as images" : "the same as points, beside the data");
+    return APP_OK;
+}
+
 int app_sample(int argc, char **argv)
 {
-    const char *prompt = "", *count = "1", *length = "300", *temperature = "0.8", *seed = "1", *device = NULL, *threads = NULL;
-    bool best = false;
+    const char *prompt = "", *count = NULL, *length = "300", *temperature = "0.8", *seed = "1", *device = NULL, *threads = NULL;
+    bool last = false;
     const app_option options[] = {
         { "--prompt", "TEXT", "how the text begins", &prompt, NULL },
-        { "--n", "N", "how many samples; 1 by default", &count, NULL },
+        { "--n", "N", "how many samples; 1 text, 64 images or 1000 points by default", &count, NULL },
         { "--length", "N", "symbols of each; 300 by default", &length, NULL },
         { "--temperature", "T", "0 always takes the likeliest symbol; 0.8 by default", &temperature, NULL },
         { "--seed", "N", "of the draws; 1 by default", &seed, NULL },
-        { "--best", NULL, "the parameters of the best evaluation", NULL, &best },
+        { "--last", NULL, "the last parameters instead of those of the best validation", NULL, &last },
         { "--device", "cpu|cuda", "where to compute", &device, NULL },
         { "--threads", "N", "threads; all cores by default", &threads, NULL },
         { 0 },
     };
-    const app_usage usage = { .verb = "sample",
-                              .line = "RUN [--prompt TEXT] [--n N] [--length N] [--temperature T]",
-                              .least = 1,
-                              .most = 1,
-                              .text = "Writes text with a trained language model.",
-                              .examples = "  cajal sample runs/gpt-sources --prompt 'static '\n" };
+    const app_usage usage = {
+        .verb = "sample",
+        .line = "RUN [--prompt TEXT] [--n N] [--length N] [--temperature T]",
+        .least = 1,
+        .most = 1,
+        .text = "Writes text with a trained language model. A generative model writes samples.npy and samples.png into its run\n"
+                "folder: a sheet of images, or points beside the data.",
+        .examples = "  cajal sample runs/gpt-sources --prompt 'static '\n  cajal sample runs/vae-digits --n 100\n"
+    };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);
-    long long n, symbols, number;
-    if (app_number("--n", count, 1, &n) || app_number("--length", length, 1, &symbols) || app_number("--seed", seed, 0, &number))
+    long long n = 0, symbols, number;
+    if ((count && app_number("--n", count, 1, &n)) || app_number("--length", length, 1, &symbols) || app_number("--seed", seed, 0, &number))
         return APP_USAGE;
     char *end;
     double t = strtod(temperature, &end);
@@ -119,9 +182,10 @@ int app_sample(int argc, char **argv)
         return app_error("--temperature: a number of at least 0 was expected, '%s' was found", temperature);
     app_job j;
     int64_t step;
-    int status = app_job_load(&j, args.word[0], device, threads, best, &step);
-    if (status == APP_OK && !j.data->is_text) status = app_error("%s does not write texts; cajal predict applies it", j.model->name);
-    if (status == APP_OK && !(j.model->begin && j.model->next)) status = app_error("%s cannot continue texts", j.model->name);
+    int status = app_job_load(&j, args.word[0], device, threads, !last, &step);
+    bool rows = status == APP_OK && j.model->sample;
+    if (status == APP_OK && !rows && !(j.model->begin && j.model->next))
+        status = app_error("%s does not write texts; cajal predict applies it", j.model->name);
     writer w = { .job = &j, .temperature = t };
     if (status == APP_OK) {
         app_cancel_on_signal(j.ctx);
@@ -129,9 +193,11 @@ int app_sample(int argc, char **argv)
         cj_module_train(j.net, false);
         cj_no_grad(j.ctx);
     }
-    for (long long i = 0; i < n && status == APP_OK; i++) {
+    if (!count && status == APP_OK) n = !rows ? 1 : j.data->height ? 64 : 1000;
+    if (rows && status == APP_OK) status = sample_rows(&j, args.word[0], n);
+    for (long long i = 0; i < n && status == APP_OK && !rows; i++) {
         if (n > 1) printf("--- %lld\n", i + 1);
-        status = sample(&w, prompt, symbols);
+        status = sample_text(&w, prompt, symbols);
     }
     if (w.plan) cj_plan_free(w.plan);
     app_job_close(&j);

@@ -90,10 +90,11 @@ const char *app_draw_curve(cj_ctx *c, const char *folder, cj_task task)
     if (ok) {
         cj_plot *p = cj_plot_new(c, task == CJ_TASK_CLASSIFY ? "Loss, and share of wrong answers" : "Loss");
         cj_plot_labels(p, "epoch",
-                       task == CJ_TASK_CLASSIFY  ? "cross-entropy; share"
-                       : task == CJ_TASK_REGRESS ? "mean squared error"
-                                                 : "cross-entropy (nats per symbol)");
-        cj_plot_log(p, false, task != CJ_TASK_NEXT_TOKEN);
+                       task == CJ_TASK_CLASSIFY   ? "cross-entropy; share"
+                       : task == CJ_TASK_REGRESS  ? "mean squared error"
+                       : task == CJ_TASK_GENERATE ? "loss"
+                                                  : "cross-entropy (nats per symbol)");
+        cj_plot_log(p, false, task == CJ_TASK_CLASSIFY || task == CJ_TASK_REGRESS);
         cj_plot_line(p, "training loss", column, column + LINES, n);
         cj_plot_line(p, "held-out loss", column, column + 2 * LINES, n);
         if (task == CJ_TASK_CLASSIFY) cj_plot_line(p, "held out: wrong answers", column, column + 3 * LINES, n);

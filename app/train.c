@@ -106,7 +106,7 @@ static void print_table(const app_job *j, const char *folder, const app_outcome 
     if (!folder) return;
     printf("\n  %s/  config.json, metrics.jsonl, model and state (see MANIFEST.json)%s\n", folder, picture ? ", curve.png" : "");
     if (j->task == CJ_TASK_NEXT_TOKEN) printf("  next: cajal sample %s --prompt 'static '\n", folder);
-    else printf("  next: cajal eval %s\n", folder);
+    else printf("  next: cajal %s %s\n", j->task == CJ_TASK_GENERATE ? "sample" : "eval", folder);
 }
 
 /* Trains, then looks at the test examples once, with the parameters that the validation examples chose. */
@@ -145,7 +145,7 @@ static int train(app_job *j, const app_run *run, app_outcome *out)
     if (run->json) {
         print_json(j, run->folder, out);
     } else {
-        if (j->data->height && !quiet) app_show_images(j, 4);
+        if (j->data->height && j->task == CJ_TASK_CLASSIFY && !quiet) app_show_images(j, 4);
         print_table(j, run->folder, out, picture);
     }
     return cj_ok(j->ctx) ? APP_OK : app_fail(j->ctx);

@@ -3,7 +3,8 @@
     peer.py SCRIPT THREADS eager|compile [ARGUMENT]
 
 The scripts end in bench.run(name, step, ...).  Here `bench` is this file's: run() says "ready NAME VERSION" and then obeys stdin:
-"burst S" times chunks of about a millisecond for S seconds and prints the seconds of one step in the fastest chunk; "next" goes on with the script.
+"burst S" times chunks of about a millisecond for S seconds and prints the seconds of one step in the fastest chunk; "memory" prints the bytes that the process
+has had at most, over what was resident before the first step; "next" goes on with the script.
 With `compile` the script's `net` is put through torch.compile first.
 """
 import os, runpy, sys, types
@@ -39,17 +40,25 @@ def burst(step, seconds, chunk=1e-3):
         if now() - start >= seconds: return best
 
 
+def resident(key):
+    return next(1024 * int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(key + ":"))
+
+
 def serve(name, step, *args, **more):
     if mode == "compile":
         g = step.__globals__
         g["net"] = torch.compile(g["net"])
-    start = now()
+    with open("/proc/self/clear_refs", "w") as f: f.write("5")  # forget the peak
+    before, start = resident("VmRSS"), now()
     step()
     while now() - start < 0.5: step()  # warm
     answer(f"ready {name} {torch.__version__}")
     for line in sys.stdin:
         word = line.split()
         if word[0] == "next": return
+        if word[0] == "memory":
+            answer(str(resident("VmHWM") - before))
+            continue
         answer(repr(burst(step, float(word[1]))))
     os._exit(0)
 

@@ -126,6 +126,13 @@ void bench_peers_close(bench_peer *peers)
 int bench_peers_count(const bench_peer *peers) { return peers ? peers->n : 0; }
 const char *bench_peer_label(const bench_peer *peers, int i) { return peers->p[i].label; }
 
+double bench_peer_memory(bench_peer *peers, int i)
+{
+    char line[128];
+    double bytes;
+    return ask(&peers->p[i], "memory\n", line, sizeof line) && sscanf(line, "%lf", &bytes) == 1 ? bytes : NAN;
+}
+
 double bench_peer_burst(bench_peer *peers, int i, double seconds)
 {
     char request[32], line[128];

@@ -160,6 +160,12 @@ static void pixels(void **state)
     blue = count_color(in_folder("bar.png"), 400, 300, 0x0072b2); /* two thirds of the plot */
     assert_true(blue > 400 * 300 / 3 && blue < 400 * 300 * 2 / 3);
 
+    p = cj_plot_new(c, NULL); /* a red and a blue image of two pixels a side, each a square of 60 */
+    const double images[2 * 3 * 4] = { 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, /* */ 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1 };
+    assert_true(cj_plot_size(p, 48 + 6 * 60, 400) && cj_plot_images(p, images, 2, 3, 2, 2) && cj_plot_save(p, in_folder("images.png")));
+    assert_int_equal(count_color(in_folder("images.png"), 408, 400, 0xff0000), 2 * 60 * 2 * 60);
+    assert_int_equal(count_color(in_folder("images.png"), 408, 400, 0x0000ff), 2 * 60 * 2 * 60);
+
     p = cj_plot_new(c, NULL); /* a line of one point, and a million points that end in the same place */
     double *many = malloc(1000000 * sizeof *many);
     for (int i = 0; i < 1000000; i++) many[i] = sin(i * 1e-5);
@@ -292,6 +298,8 @@ static void errors(void **state)
     REFUSED(cj_plot_line(bars, NULL, NULL, y, 2), CJ_EVALUE);
     REFUSED(cj_plot_bars(bars, NULL, NULL, y, 1), CJ_ESHAPE);
     REFUSED(cj_plot_heat(p, y, 0, 2, NULL, NULL), CJ_ESHAPE);
+    REFUSED(cj_plot_images(p, y, 1, 1, 1, 2), CJ_EVALUE);
+    REFUSED(cj_plot_images(bars, y, 1, 2, 1, 1), CJ_ESHAPE);
     REFUSED(cj_plot_field(p, y, 1, 2, 0, 1, 0, 1), CJ_ESHAPE);
     REFUSED(cj_plot_field(p, y, 2, 2, 1, 1, 0, 1), CJ_EVALUE);
     REFUSED(cj_plot_range_x(p, 1, 1), CJ_EVALUE);

@@ -220,6 +220,7 @@ typedef struct cj_batch_norm_layer_opts {
     bool cumulative;    /* running statistics are averages over all batches */
     bool no_affine;     /* without weight and bias */
     bool no_running;    /* without running statistics: the batch's own in evaluation too */
+    bool relu;          /* max(.., 0) of the result, in the same pass */
 } cj_batch_norm_layer_opts;
 /* Parameters weight, bias [channels]; buffers running_mean, running_var, num_batches_tracked. Statistics of the batch in training, the running ones in evaluation. */
 CJ_API cj_module *cj_batch_norm_layer(cj_ctx *c, int64_t channels, const cj_batch_norm_layer_opts *opts);

@@ -42,6 +42,8 @@ CJ_API bool cj_plot_heat(cj_plot *p, const double *values, int64_t rows, int64_t
 /* A function of x and y as colours behind the lines and points: values[i, j] at y = y0 + (y1-y0)·i/(rows-1), x = x0 + (x1-x0)·j/(columns-1).
  * Its axes are linear. */
 CJ_API bool cj_plot_field(cj_plot *p, const double *values, int64_t rows, int64_t columns, double x0, double x1, double y0, double y1);
+/* A sheet of images [n, channels, height, width], 1 channel or red, green and blue; values from 0 (black) to 1. Shares a plot with nothing else. */
+CJ_API bool cj_plot_images(cj_plot *p, const double *values, int64_t n, int64_t channels, int64_t height, int64_t width);
 
 /* Writes the picture (.png or .svg) and the data file. False after an error; without cairo always, with the data file written. */
 CJ_API bool cj_plot_save(cj_plot *p, const char *path);

@@ -93,7 +93,7 @@ typedef struct cj_train_opts {
     int64_t batch;             /* 32 */
     cj_optimiser optimiser;
     double lr;                 /* 0: 1e-3; SGD and momentum: 0.1 and 0.01 */
-    double momentum;           /* 0.9, for CJ_MOMENTUM */
+    double momentum;           /* 0.9, for CJ_MOMENTUM; beta1 of CJ_ADAM and CJ_ADAMW */
     double weight_decay;       /* AdamW: 0.01 */
     double clip;               /* total gradient norm; 0: never */
     cj_schedule schedule;

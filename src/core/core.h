@@ -401,6 +401,8 @@ void cj__frame_close(cj_ctx *c, int depth, cj_tensor **keep, int n);
 /* Takes a tensor of an inner frame out of it: the caller owns one reference.  A tensor from elsewhere is retained. */
 /* Writes src to the persistent dst, through the write operator op, when the innermost scope of the user (or the captured step) ends without an error. */
 bool cj__defer(cj_ctx *c, const cj_op *op, cj_tensor *dst, cj_tensor *src);
+/* What dst will hold when everything deferred so far is written: the newest value, or dst itself. */
+cj_tensor *cj__deferred_value(const cj_ctx *c, cj_tensor *dst);
 /* Does now what the scope of this depth has deferred: all of it, or nothing when an error is set. */
 bool cj__commit(cj_ctx *c, int depth);
 void cj__take(cj_ctx *c, cj_tensor *t);

@@ -376,6 +376,14 @@ bool cj__defer(cj_ctx *c, const cj_op *op, cj_tensor *dst, cj_tensor *src)
     return at > 0 || cj__commit(c, 1); /* the base scope never closes */
 }
 
+cj_tensor *cj__deferred_value(const cj_ctx *c, cj_tensor *dst)
+{
+    for (int at = c->depth - 1; at >= 0; at--)
+        for (const cj_deferred *d = c->scope[at].deferred; d; d = d->next)
+            if (d->dst == dst) return d->src;
+    return dst;
+}
+
 bool cj__commit(cj_ctx *c, int depth)
 {
     cj_scope_frame *f = &c->scope[depth - 1];

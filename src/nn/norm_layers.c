@@ -32,7 +32,7 @@ cj_module *cj_batch_norm_layer(cj_ctx *c, int64_t channels, const cj_batch_norm_
     cj_module *m = cj_module_new(c, &batch_norm_type, sizeof(batch_norm));
     if (!m) return NULL;
     batch_norm *l = cj_module_self(m);
-    l->opts = (cj_batch_norm_opts){ .eps = o.eps, .momentum = o.momentum, .cumulative = o.cumulative };
+    l->opts = (cj_batch_norm_opts){ .eps = o.eps, .momentum = o.momentum, .cumulative = o.cumulative, .relu = o.relu };
     cj_shape n = CJ_SHAPE(channels);
     cj_scope s = cj_scope_open(c);
     if (!o.no_affine) {

@@ -362,12 +362,12 @@ static bool batch_options(const cj_tensor *x, const cj_batch_norm_opts *o, doubl
     return true;
 }
 
-/* running += rate·(batch - running), when the caller's scope closes. */
+/* running += rate·(batch - running), when the caller's scope closes; after what earlier calls in this scope have put off. */
 static void bring_forward(cj_tensor *run, cj_tensor *batch, cj_tensor *rate, double momentum)
 {
-    cj_tensor *step = cj_sub(cj_detach(batch), cj_cast(cj_detach(run), CJ_F64));
+    cj_tensor *last = cj_cast(cj_detach(cj__deferred_value(run->ctx, run)), CJ_F64), *step = cj_sub(cj_detach(batch), last);
     step = rate ? cj_mul(step, rate) : cj_mul_scalar(step, momentum);
-    cj_assign_at_close_(run, cj_add(cj_cast(cj_detach(run), CJ_F64), step));
+    cj_assign_at_close_(run, cj_add(last, step));
 }
 
 cj_tensor *cj_batch_norm(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_batch_norm_opts *opts)
@@ -400,7 +400,7 @@ cj_tensor *cj_batch_norm(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const
     if (!o.eval) {
         const int64_t each = x->numel / channels_of(x, &a);
         const double values = (double)each;
-        cj_tensor *count = o.batches ? cj_add_scalar(o.batches, 1) : NULL;
+        cj_tensor *count = o.batches ? cj_add_scalar(cj__deferred_value(c, o.batches), 1) : NULL;
         cj_tensor *rate = o.cumulative ? cj_reciprocal(cj_cast(count, CJ_F64)) : NULL;
         if (o.running_mean && (momentum > 0 || rate)) {
             bring_forward(o.running_mean, out[1], rate, momentum);

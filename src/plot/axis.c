@@ -152,7 +152,7 @@ static extent extent_of(const cj_plot *p, bool y)
             see(&e, y ? s->y0 : s->x0);
             see(&e, y ? s->y1 : s->x1);
             e.whole = false;
-        } else if (s->kind != CJ_HEAT) {
+        } else if (s->kind != CJ_HEAT && s->kind != CJ_IMAGES) {
             e.lines_only &= s->kind == CJ_LINE;
             for (int64_t i = 0; i < s->n; i++)
                 if (cj__plot_shows(p, cj__series_x(s, i), s->y[i])) see(&e, y ? s->y[i] : cj__series_x(s, i));

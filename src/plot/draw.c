@@ -723,9 +723,15 @@ static const char *choose_font(void)
 
 static bool draw_all(canvas *k)
 {
-    const cj_series *heat = cj__plot_find(k->plot, CJ_HEAT), *bars = cj__plot_find(k->plot, CJ_BARS);
+    const cj_series *heat = cj__plot_find(k->plot, CJ_HEAT), *bars = cj__plot_find(k->plot, CJ_BARS),
+                    *images = cj__plot_find(k->plot, CJ_IMAGES);
     cairo_set_source_rgb(k->cr, 1, 1, 1);
     cairo_paint(k->cr);
+    if (images) {
+        k->left = 24, k->right = k->plot->width - 24, k->top = k->plot->title ? 58 : 24, k->bottom = k->plot->height - 24;
+        draw_titles(k, k->left, k->plot->height);
+        return cj__draw_images(k->cr, k->plot, images, k->left, k->top, k->right, k->bottom);
+    }
     return heat ? draw_heat(k, heat) : bars && bars->n ? draw_bars(k, bars) : draw_curves(k);
 }
 

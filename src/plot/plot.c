@@ -159,13 +159,15 @@ const cj_series *cj__plot_find(const cj_plot *p, cj_series_kind kind)
     return s;
 }
 
-/* Bars and heat maps have axes of names; lines, points and fields have axes of numbers. */
+/* Lines, points and fields have axes of numbers; bars and heat maps have axes of names, images have none. */
+static bool has_numbers(cj_series_kind kind) { return kind == CJ_LINE || kind == CJ_POINTS || kind == CJ_FIELD; }
+
 static bool fits(cj_plot *p, const char *op, cj_series_kind kind, int64_t n)
 {
     const cj_series *f = p->first;
-    if (!f || (kind != CJ_BARS && kind != CJ_HEAT && f->kind != CJ_BARS && f->kind != CJ_HEAT)) return true;
-    if (kind != f->kind || kind == CJ_HEAT)
-        return cj__error(p->ctx, CJ_EVALUE, "%s: bars and heat maps share a plot with nothing else", op);
+    if (!f || (has_numbers(kind) && has_numbers(f->kind))) return true;
+    if (kind != f->kind || kind != CJ_BARS)
+        return cj__error(p->ctx, CJ_EVALUE, "%s: bars, heat maps and images share a plot with nothing else", op);
     if (kind == CJ_BARS && f->n != n) return cj__error(p->ctx, CJ_ESHAPE, "%s: %lld bars beside %lld", op, (long long)n, (long long)f->n);
     return true;
 }
@@ -238,6 +240,12 @@ static cj_series *matrix_new(cj_plot *p, const char *op, cj_series_kind kind, co
     return s;
 }
 
+cj_series *cj__series_matrix(cj_plot *p, const char *op, cj_series_kind kind, const double *values, int64_t rows, int64_t columns)
+{
+    cj_series *s = matrix_new(p, op, kind, values, rows, columns);
+    return s && series_add(p, s, true) ? s : NULL;
+}
+
 bool cj_plot_heat(cj_plot *p, const double *values, int64_t rows, int64_t columns, const char *const *row_names,
                   const char *const *column_names)
 {
@@ -295,11 +303,16 @@ static bool put_series(cj_writer *w, const cj_series *s, int64_t number)
 
 static bool put_matrix(cj_writer *w, const cj_series *s)
 {
-    if (!cj__writer_print(w, s->kind == CJ_HEAT ? "row\tcolumn\tvalue\n" : "y\tx\tvalue\n")) return false;
+    if (!cj__writer_print(w, s->kind == CJ_HEAT     ? "row\tcolumn\tvalue\n"
+                             : s->kind == CJ_IMAGES ? "image\tvalue\tlevel\n"
+                                                    : "y\tx\tvalue\n"))
+        return false;
     for (int64_t i = 0; i < s->rows; i++)
         for (int64_t j = 0; j < s->columns; j++) {
             bool ok;
-            if (s->kind == CJ_HEAT) {
+            if (s->kind == CJ_IMAGES) {
+                ok = cj__writer_print(w, "%lld\t%lld", (long long)i, (long long)j);
+            } else if (s->kind == CJ_HEAT) {
                 ok = put_name(w, s->row_names ? s->row_names[i] : NULL, i) && cj__writer_put(w, "\t", 1) &&
                      put_name(w, s->names ? s->names[j] : NULL, j);
             } else {

@@ -6,7 +6,7 @@
 #include "core/core.h"
 #include "data/file.h"
 
-typedef enum cj_series_kind { CJ_LINE, CJ_POINTS, CJ_BARS, CJ_HEAT, CJ_FIELD } cj_series_kind;
+typedef enum cj_series_kind { CJ_LINE, CJ_POINTS, CJ_BARS, CJ_HEAT, CJ_FIELD, CJ_IMAGES } cj_series_kind;
 
 typedef struct cj_series {
     struct cj_series *next;
@@ -14,7 +14,8 @@ typedef struct cj_series {
     char *label;
     double *x, *y;             /* x NULL: 0, 1, 2, … (lines and points); y: values, or the matrix */
     int64_t n;                 /* values of y */
-    int64_t rows, columns;     /* heat maps and fields */
+    int64_t rows, columns;     /* heat maps and fields; images, a row each */
+    int64_t height, width;     /* of an image */
     char **names, **row_names; /* bars and columns; rows */
     double x0, x1, y0, y1;     /* fields */
     int color;
@@ -34,6 +35,8 @@ struct cj_plot {
 
 static inline double cj__series_x(const cj_series *s, int64_t i) { return s->x ? s->x[i] : (double)i; }
 const cj_series *cj__plot_find(const cj_plot *p, cj_series_kind kind); /* the first of a kind, or NULL */
+/* A matrix, added to the plot; NULL after an error. */
+cj_series *cj__series_matrix(cj_plot *p, const char *op, cj_series_kind kind, const double *values, int64_t rows, int64_t columns);
 
 /* ---- axes (axis.c) ------------------------------------------------------------------------------------------------------------------------------- */
 
@@ -66,5 +69,10 @@ void cj__number_text(double v, int decimals, char out[32]);
 /* ---- drawing (draw.c): false after an error ------------------------------------------------------------------------------------------------------------ */
 
 bool cj__plot_draw(const cj_plot *p, const char *path);
+#if defined CJ_HAVE_CAIRO
+typedef struct _cairo cairo_t;
+bool cj__draw_images(cairo_t *cr, const cj_plot *p, const cj_series *s, double left, double top, double right,
+                     double bottom); /* images.c */
+#endif
 
 #endif

@@ -46,6 +46,7 @@ bool cj_evaluate(cj_module *m, const cj_examples *e, cj_metrics *out, const cj_e
     if (!c || !e || !cj__cancel_check(c)) return false;
     if (batch < 1) return cj__error(c, CJ_EVALUE, "evaluate: batches of %lld examples", (long long)batch);
     bool training = cj_module_training(m), grad = cj_no_grad(c);
+    cj_rng_state random = cj_rng_get(c); /* models that draw leave no trace: training goes on as if nobody had looked */
     cj_module_train(m, false);
     totals t = { 0 };
     bool ok = true;
@@ -56,6 +57,7 @@ bool cj_evaluate(cj_module *m, const cj_examples *e, cj_metrics *out, const cj_e
         ok = e->batch(c, e, 0, index, &x, &y) && add_batch(m, &o, x, y, &t);
         cj_scope_close(s);
     }
+    cj_rng_set(c, random);
     cj_module_train(m, training);
     cj_grad_mode(c, grad);
     if (!cj__cancel_check(c)) return false;

@@ -40,7 +40,7 @@ static const cj_setting loop[] = {
     { .key = "batch", .value = 32, .least = 1, .help = "examples in a step" },
     { .key = "optimiser", .value = CJ_ADAM, .choices = "adam sgd momentum adamw", .help = "how the gradients change the parameters" },
     { .key = "lr", .value = 1e-3, .least = 0, .real = true, .help = "learning rate" },
-    { .key = "momentum", .value = 0.9, .least = 0, .most = 0.9999, .real = true, .help = "of optimiser=momentum" },
+    { .key = "momentum", .value = 0.9, .least = 0, .most = 0.9999, .real = true, .help = "of optimiser=momentum; beta1 of adam and adamw" },
     { .key = "weight_decay", .value = 0, .least = 0, .real = true, .help = "pull of the parameters to zero" },
     { .key = "clip", .value = 0, .least = 0, .real = true, .help = "largest total norm of the gradients; 0: any" },
     { .key = "schedule", .value = CJ_CONSTANT, .choices = "constant cosine linear", .help = "how the learning rate goes down" },

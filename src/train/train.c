@@ -25,6 +25,8 @@ typedef struct loop {
     cj_optim *optim[CJ_MAX_PARTS]; /* one, or one for each of the model's parts */
     int optims;
     cj_plan *plan;
+    int uncompiled; /* steps of the plan so far, up to the first compiled one */
+    int traced;     /* steps taken before the plan was compiled */
     cj_snapshot k;
     cj_tensor **state, **best; /* parameters and buffers, and their copies at the best evaluation */
     int states;
@@ -391,7 +393,7 @@ static cj_optim *make_optimiser(const cj_train_opts *o, cj_params *p)
 {
     double lr = o->lr == 0 ? CJ_ZERO : o->lr, plain_decay = o->weight_decay == CJ_ZERO ? 0 : o->weight_decay;
     double momentum = o->optimiser == CJ_MOMENTUM && o->momentum != CJ_ZERO ? o->momentum : 0;
-    cj_adam_opts adam = { .lr = lr, .weight_decay = o->weight_decay, .clip_norm = o->clip };
+    cj_adam_opts adam = { .lr = lr, .beta1 = o->momentum, .weight_decay = o->weight_decay, .clip_norm = o->clip };
     switch (o->optimiser) {
     case CJ_SGD:
     case CJ_MOMENTUM: return cj_sgd(p, &(cj_sgd_opts){ .lr = lr, .momentum = momentum, .weight_decay = plain_decay, .clip_norm = o->clip });
@@ -502,6 +504,8 @@ static bool run(loop *l)
         if (l->k.state.step >= l->total || out_of_patience(l)) return true;
         if (save_due(l) && !save(l)) return false;
         if (!one_step(l)) return false;
+        if (l->plan && l->uncompiled < 3)
+            l->uncompiled++, cj_memory_trim(l->ctx); /* what they held is not needed beside the plan's own memory */
         report(l, NULL, NULL, NULL);
         if (l->cancelled) return false;
     }
