@@ -45,13 +45,13 @@ static int save(cj_ctx *c, cj_module *net, const char *file)
 
 int app_export(int argc, char **argv)
 {
-    bool best = false;
+    bool last = false;
     const app_option options[] = {
-        { "--best", NULL, "the parameters of the best evaluation instead of the last ones", NULL, &best },
+        { "--last", NULL, "the last parameters instead of those of the best validation", NULL, &last },
         { 0 },
     };
     const app_usage usage = { .verb = "export",
-                              .line = "RUN FILE.safetensors|FILE.npz [--best]",
+                              .line = "RUN FILE.safetensors|FILE.npz [--last]",
                               .least = 2,
                               .most = 2,
                               .text = "Writes a run's parameters to a file that PyTorch (safetensors) or NumPy (npz) reads.",
@@ -61,7 +61,7 @@ int app_export(int argc, char **argv)
     if (known_kind(args.word[1])) return APP_USAGE;
     app_job j;
     int64_t step;
-    int status = app_job_load(&j, args.word[0], NULL, NULL, best, &step);
+    int status = app_job_load(&j, args.word[0], NULL, NULL, !last, &step);
     if (status == APP_OK) status = save(j.ctx, j.net, args.word[1]);
     app_job_close(&j);
     return status;

@@ -117,7 +117,7 @@ if [ "$("$cajal" eval runs/mlp-iris --json | sed 's/.*"test_loss":\([^,]*\).*/\1
 fi
 expect 0 'next: cajal sample' train vae --steps 3 hidden=8 latent=2 --out runs/vae
 expect 0 '9 rows of 64 numbers' sample runs/vae --n 9
-expect 0 'held-out loss' eval runs/vae
+expect 0 'test loss' eval runs/vae
 expect 2 'makes new examples' predict runs/vae missing.npy
 expect 0 'discriminator.conv1.weight' models --describe dcgan
 expect 0 'bits per symbol' train gpt --steps 3 layers=1 dim=16 heads=2 context=8 --out runs/gpt eval_every=3
