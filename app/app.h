@@ -95,6 +95,7 @@ typedef struct app_job {
     cj_dataset *data;
     cj_module *net;
     cj_examples train, val, test; /* val: to choose by (empty with validation=0); test: looked at once, at the end */
+    int64_t all_val;              /* examples in val: of a text, training looks at the first of them only */
     cj_csr graph;                 /* of nodes: normalised */
     cj_words *source, *target;    /* of translations: vocabularies */
 } app_job;

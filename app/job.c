@@ -130,8 +130,13 @@ static void split_rows(app_job *j, const app_job_opts *o)
 
 static int open_data(app_job *j, const app_job_opts *o, const char *name)
 {
+    /* the set's own validation rows, if it has some; else a share of the training rows */
     double share = o->folds > 0 ? 0 : cj_settings_get(j->settings, "validation");
-    j->data = cj_dataset_open(j->ctx, name, .validation = share > 0 ? share : CJ_ZERO);
+    j->data = cj_dataset_open(j->ctx, name, .validation = share > 0 ? 0 : CJ_ZERO);
+    if (j->data && share > 0 && j->data->train_y && !has_rows(j->data->val_x)) {
+        cj_dataset_free(j->data);
+        j->data = cj_dataset_open(j->ctx, name, .validation = share);
+    }
     if (!j->data) return app_fail(j->ctx);
     cj_dataset *d = j->data;
     j->task = j->model->task == CJ_TASK_CLASSIFY && d->classes == 0 ? CJ_TASK_REGRESS : j->model->task;
@@ -162,6 +167,7 @@ static int open_data(app_job *j, const app_job_opts *o, const char *name)
         if (j->val.n == 0) j->val = j->test; /* a text that is held out once: training looks at its beginning, the end at all of it */
         note_alphabet(j);
     }
+    j->all_val = j->val.n;
     if (d->is_text && j->val.n > WINDOWS) j->val.n = WINDOWS;
     return cj_ok(j->ctx) ? APP_OK : app_fail(j->ctx);
 }

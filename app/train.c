@@ -138,6 +138,10 @@ static int train(app_job *j, const app_run *run, app_outcome *out)
         if (cj_error(j->ctx) == CJ_ECANCELLED && run->folder) fprintf(stderr, "go on with: cajal train --resume --out %s\n", run->folder);
         return status;
     }
+    if (j->all_val > j->val.n) { /* the whole validation text, now that there is time */
+        j->val.n = j->all_val;
+        if (!cj_evaluate(j->net, &j->val, &out->train.val, .task = j->task, .model = j->model)) return app_fail(j->ctx);
+    }
     if (j->test.n > 0 && !run->no_test && !cj_evaluate(j->net, &j->test, &out->test, .task = j->task, .model = j->model))
         return app_fail(j->ctx);
     const char *picture = run->folder ? app_draw_curve(j->ctx, run->folder, j->task) : NULL;

@@ -8,7 +8,7 @@
 #include <cajal/cajal.h>
 
 static const cj_setting settings[] = {
-    { .key = "hidden", .value = 256, .least = 1, .help = "neurons of each hidden layer" },
+    { .key = "hidden", .value = 512, .least = 1, .help = "neurons of each hidden layer" },
     { .key = "layers", .value = 2, .least = 0, .most = 64, .help = "hidden layers; 0 is softmax regression" },
     { .key = "dropout", .value = 0.4, .most = 0.95, .real = true, .help = "share of hidden neurons silent in a training step" },
     { .key = "activation", .value = 0, .choices = "relu tanh gelu sigmoid", .help = "nonlinearity of the hidden layers" },
@@ -16,11 +16,8 @@ static const cj_setting settings[] = {
 };
 
 static const cj_setting recipe[] = {
-    { .key = "epochs", .value = 40 },
-    { .key = "batch", .value = 64 },
-    { .key = "lr", .value = 5e-3 },
-    { .key = "schedule", .value = CJ_COSINE },
-    { 0 },
+    { .key = "epochs", .value = 10 }, { .key = "least_steps", .value = 800 }, /* 40 epochs of the digits */
+    { .key = "batch", .value = 128 }, { .key = "lr", .value = 2e-3 },         { .key = "schedule", .value = CJ_COSINE }, { 0 },
 };
 
 static cj_module *activation(cj_ctx *c, int which)

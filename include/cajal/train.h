@@ -90,6 +90,7 @@ typedef struct cj_train_opts {
     cj_tensor *(*loss)(cj_module *m, cj_tensor *x, cj_tensor *y);  /* NULL: the model's or the task's */
     const cj_examples *val;    /* examples to choose by, that are not learned from; may be NULL */
     int64_t epochs, steps;     /* one of them; steps win; neither: 10 epochs */
+    int64_t least_steps;       /* epochs go on until so many steps are done: small data sets have few steps in an epoch */
     int64_t batch;             /* 32 */
     cj_optimiser optimiser;
     double lr;                 /* 0: 1e-3; SGD and momentum: 0.1 and 0.01 */

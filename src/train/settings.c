@@ -37,6 +37,7 @@ struct cj_settings {
 static const cj_setting loop[] = {
     { .key = "epochs", .value = 10, .least = 0, .help = "passes over the training examples" },
     { .key = "steps", .value = 0, .least = 0, .help = "training steps; 0: as many as the epochs have" },
+    { .key = "least_steps", .value = 0, .least = 0, .help = "epochs go on until so many steps are done" },
     { .key = "batch", .value = 32, .least = 1, .help = "examples in a step" },
     { .key = "optimiser", .value = CJ_ADAM, .choices = "adam sgd momentum adamw", .help = "how the gradients change the parameters" },
     { .key = "lr", .value = 1e-3, .least = 0, .real = true, .help = "learning rate" },
@@ -201,7 +202,9 @@ bool cj_settings_set(cj_settings *s, const char *key, const char *value)
     if (!parse_value(s->ctx, it->setting, value, &it->value)) return false;
     snprintf(it->text, sizeof it->text, "%s", value);
     it->given = true;
-    if (strcmp(key, "epochs") == 0 && it->value > 0 && find(s, "steps") && !find(s, "steps")->given) set_default(find(s, "steps"), 0);
+    static const char *const otherwise[] = { "steps", "least_steps" }; /* epochs given by hand are what counts */
+    for (int i = 0; i < 2 && strcmp(key, "epochs") == 0 && it->value > 0; i++)
+        if (find(s, otherwise[i]) && !find(s, otherwise[i])->given) set_default(find(s, otherwise[i]), 0);
     return true;
 }
 
@@ -252,6 +255,7 @@ cj_train_opts cj_settings_train_opts(const cj_settings *s)
         .schedule = (cj_schedule)cj_settings_get(s, "schedule"),
         .warmup = (int64_t)cj_settings_get(s, "warmup"),
         .eval_every = (int64_t)cj_settings_get(s, "eval_every"),
+        .least_steps = (int64_t)cj_settings_get(s, "least_steps"),
         .patience = (int64_t)cj_settings_get(s, "patience"),
         .save_every = (int64_t)cj_settings_get(s, "save_every"),
     };

@@ -447,6 +447,7 @@ static bool begin(loop *l)
     if (l->o.model && l->o.model->fit) l->o.batch = l->train->n, l->o.steps = 1;
     l->per_epoch = (l->train->n + l->o.batch - 1) / l->o.batch;
     l->total = l->o.steps > 0 ? l->o.steps : l->o.epochs * l->per_epoch;
+    if (l->o.steps == 0 && l->total < l->o.least_steps) l->total = l->o.least_steps;
     if (!make_optimisers(l)) return false;
     l->states = cj__state_of(l->module, NULL, 0);
     cj_scope s = cj_scope_open(c);
