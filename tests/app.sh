@@ -44,7 +44,7 @@ done
 # what there is
 expect 0 'mlp' models
 expect 0 '"name":"gpt","family":"transformer"' models --json
-expect 0 'hidden=256' models --describe mlp
+expect 0 'hidden=512' models --describe mlp
 expect 0 'h.1.attn.c_attn.weight +\[576, 192\]' models --describe gpt
 expect 2 "no model 'mpl'; did you mean 'mlp'" models --describe mpl
 expect 0 'digits' data

@@ -25,14 +25,15 @@ static void same_settings(const cj_setting *s, const expected *e)
 static void settings(void **state)
 {
     (void)state;
-    same_settings(cj_model_mlp.settings, (const expected[]){ { "hidden", 256, 1, 0, false },
+    same_settings(cj_model_mlp.settings, (const expected[]){ { "hidden", 512, 1, 0, false },
                                                              { "layers", 2, 0, 64, false },
                                                              { "dropout", 0.4, 0, 0.95, true },
                                                              { "activation", 0, 0, 0, false },
                                                              { 0 } });
-    same_settings(cj_model_mlp.recipe, (const expected[]){ { .key = "epochs", .value = 40 },
-                                                           { .key = "batch", .value = 64 },
-                                                           { .key = "lr", .value = 5e-3 },
+    same_settings(cj_model_mlp.recipe, (const expected[]){ { .key = "epochs", .value = 10 },
+                                                           { .key = "least_steps", .value = 800 },
+                                                           { .key = "batch", .value = 128 },
+                                                           { .key = "lr", .value = 2e-3 },
                                                            { .key = "schedule", .value = CJ_COSINE },
                                                            { 0 } });
     same_settings(cj_model_gpt.settings, (const expected[]){ { "layers", 4, 1, 96, false },
