@@ -16,6 +16,7 @@
 #include <cajal/words.h>
 #include <cajal/train.h>
 #include <cajal/plot.h>
+#include <cajal/generative.h>
 
 #ifndef __cplusplus
 #include <cajal/sugar.h>
