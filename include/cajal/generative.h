@@ -43,6 +43,7 @@ typedef struct cj_diffusion {
     int64_t steps;
     cj_tensor *beta, *kept;
 } cj_diffusion;
+CJ_API cj_diffusion cj_diffusion_of(cj_tensor *beta);                                              /* any schedule, [T] of numbers in (0, 1) */
 CJ_API cj_diffusion cj_diffusion_linear(cj_ctx *c, int64_t steps, double first, double last);   /* equally spaced from first to last, both in (0, 1) */
 CJ_API cj_tensor *cj_diffusion_step(cj_diffusion d, cj_tensor *z, cj_tensor *t, cj_tensor *eps); /* z_t from z_(t-1) */
 CJ_API cj_tensor *cj_diffusion_noised(cj_diffusion d, cj_tensor *x, cj_tensor *t, cj_tensor *eps); /* z_t = sqrt(kept_t) x + sqrt(1 - kept_t) eps */

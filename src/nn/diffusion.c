@@ -6,6 +6,20 @@
 
 static cj_tensor *poison(const cj_tensor *t) { return t ? t->ctx->poison : NULL; }
 
+cj_diffusion cj_diffusion_of(cj_tensor *beta)
+{
+    cj_diffusion d = { .beta = poison(beta), .kept = poison(beta) };
+    cj_ctx *c = cj_tensor_ctx(beta);
+    if (!c || c->error || !cj__usable(c, "diffusion_of", 0, beta)) return d;
+    if (cj_ndim(beta) != 1 || cj_numel(beta) < 1) {
+        cj__error(c, CJ_ESHAPE, "diffusion_of: beta is %s; [T] expected", cj__tensor_text(beta));
+        return d;
+    }
+    d = (cj_diffusion){ .steps = cj_size(beta, 0), .beta = cj_cast(beta, CJ_F64) };
+    d.kept = cj_cumprod(cj_add_scalar(cj_neg(d.beta), 1), 0);
+    return d;
+}
+
 cj_diffusion cj_diffusion_linear(cj_ctx *c, int64_t steps, double first, double last)
 {
     cj_diffusion d = { .steps = steps };
@@ -16,9 +30,7 @@ cj_diffusion cj_diffusion_linear(cj_ctx *c, int64_t steps, double first, double 
         return d;
     }
     double slope = steps > 1 ? (last - first) / (double)(steps - 1) : 0;
-    d.beta = cj_add_scalar(cj_mul_scalar(cj_arange(c, 0, (double)steps, 1, CJ_F64), slope), first);
-    d.kept = cj_cumprod(cj_add_scalar(cj_neg(d.beta), 1), 0);
-    return d;
+    return cj_diffusion_of(cj_add_scalar(cj_mul_scalar(cj_arange(c, 0, (double)steps, 1, CJ_F64), slope), first));
 }
 
 /* ---- coefficients: values of the schedule at the times t [n], as [n, 1 ..] beside z ------------------------------------------------------------ */

@@ -42,10 +42,22 @@ typedef struct search {
     int64_t n, cap;
 } search;
 
+/* n numbers of 8 bytes; NULL after an error. */
+static void *numbers(cj_ctx *c, int64_t n) { return cj__alloc(c, (size_t)n * sizeof(int64_t)); }
+static void release(cj_ctx *c, void *p, int64_t n)
+{
+    if (p) cj__free(c, p, (size_t)n * sizeof(int64_t));
+}
+
 static void clear(search *s)
 {
-    for (int64_t i = 0; i < s->n; i++) free(s->item[i].symbols);
+    for (int64_t i = 0; i < s->n; i++) release(s->c, s->item[i].symbols, s->room);
     s->n = 0;
+}
+static void finish(search *s)
+{
+    clear(s);
+    if (s->item) cj__free(s->c, s->item, (size_t)s->cap * sizeof *s->item);
 }
 
 /* A copy of a hypothesis with one symbol more; -1: as it is. */
@@ -53,13 +65,17 @@ static bool add(search *s, const hypothesis *h, int64_t symbol, double score)
 {
     if (s->n == s->cap) {
         int64_t cap = s->cap ? 2 * s->cap : 16;
-        hypothesis *grown = realloc(s->item, (size_t)cap * sizeof *grown);
-        if (!grown) return cj__error(s->c, CJ_EMEMORY, "beam_search: no memory for %lld hypotheses", (long long)cap);
+        hypothesis *grown = cj__alloc(s->c, (size_t)cap * sizeof *grown);
+        if (!grown) return false;
+        if (s->item) {
+            memcpy(grown, s->item, (size_t)s->n * sizeof *grown);
+            cj__free(s->c, s->item, (size_t)s->cap * sizeof *grown);
+        }
         s->item = grown;
         s->cap = cap;
     }
-    int64_t *symbols = malloc((size_t)s->room * sizeof *symbols);
-    if (!symbols) return cj__error(s->c, CJ_EMEMORY, "beam_search: no memory for %lld symbols", (long long)s->room);
+    int64_t *symbols = numbers(s->c, s->room);
+    if (!symbols) return false;
     memcpy(symbols, h->symbols, (size_t)(s->given + h->length) * sizeof *symbols);
     if (symbol >= 0) symbols[s->given + h->length] = symbol;
     s->item[s->n] = (hypothesis){ score, h->length + (symbol >= 0), symbols, s->n };
@@ -80,20 +96,20 @@ static bool extend(search *from, search *to, cj_next_fn fn, void *user)
 {
     cj_ctx *c = from->c;
     int64_t length = from->given + from->item[0].length;
-    int64_t *prefix = malloc((size_t)(from->n * length) * sizeof *prefix);
-    if (!prefix) return cj__error(c, CJ_EMEMORY, "beam_search: no memory for %lld symbols", (long long)(from->n * length));
+    int64_t *prefix = numbers(c, from->n * length);
+    if (!prefix) return false;
     for (int64_t i = 0; i < from->n; i++) memcpy(prefix + i * length, from->item[i].symbols, (size_t)length * sizeof *prefix);
     cj_scope scope = cj_scope_open(c);
     cj_tensor *logs = log_next(c, "beam_search", fn, user, cj_from_i64(c, prefix, CJ_SHAPE(from->n, length)));
-    free(prefix);
+    release(c, prefix, from->n * length);
     int64_t V = c->error ? 0 : cj_size(logs, 1);
-    double *p = malloc((size_t)(from->n * V + 1) * sizeof *p);
-    bool good = p && !c->error && cj_to_f64(logs, p, from->n * V);
+    double *p = c->error ? NULL : numbers(c, from->n * V);
+    bool good = p && cj_to_f64(logs, p, from->n * V);
     cj_scope_close(scope);
     for (int64_t i = 0; i < from->n && good; i++)
         for (int64_t v = 0; v < V && good; v++)
             if (p[i * V + v] > -INFINITY) good = add(to, &from->item[i], v, from->item[i].score + p[i * V + v]);
-    free(p);
+    release(c, p, from->n * V);
     sort(to);
     return good;
 }
@@ -102,9 +118,8 @@ static cj_hypotheses results(search *done, int64_t longest)
 {
     cj_ctx *c = done->c;
     cj_hypotheses out = { c->poison, c->poison, c->poison };
-    int64_t *symbols = malloc((size_t)(done->n * longest + 1) * sizeof *symbols),
-            *lengths = malloc((size_t)(done->n + 1) * sizeof *lengths);
-    double *scores = malloc((size_t)(done->n + 1) * sizeof *scores);
+    int64_t n = done->n, *symbols = numbers(c, n * longest + 1), *lengths = numbers(c, n + 1);
+    double *scores = numbers(c, n + 1);
     if (symbols && lengths && scores) {
         for (int64_t i = 0; i < done->n; i++) {
             const hypothesis *h = &done->item[i];
@@ -114,8 +129,8 @@ static cj_hypotheses results(search *done, int64_t longest)
         }
         out = (cj_hypotheses){ cj_from_i64(c, symbols, CJ_SHAPE(done->n, longest)), cj_from_i64(c, lengths, CJ_SHAPE(done->n)),
                                cj_from_f64(c, scores, CJ_SHAPE(done->n)) };
-    } else cj__error(c, CJ_EMEMORY, "beam_search: no memory for %lld hypotheses", (long long)done->n);
-    free(symbols), free(lengths), free(scores);
+    }
+    release(c, symbols, n * longest + 1), release(c, lengths, n + 1), release(c, scores, n + 1);
     return out;
 }
 
@@ -129,9 +144,9 @@ cj_hypotheses cj_beam_search(cj_ctx *c, cj_next_fn fn, void *user, cj_tensor *st
         return cj__error(c, CJ_EVALUE, "%s: %lld beams; a function and at least 1 expected", op, (long long)o.beams), out;
     search partial = { c, cj_numel(start), cj_numel(start) + o.longest, NULL, 0, 0 }, next = partial, done = partial;
     bool was = cj_no_grad(c);
-    hypothesis first = { .symbols = malloc((size_t)partial.room * sizeof *first.symbols) };
+    hypothesis first = { .symbols = numbers(c, partial.room) };
     bool good = first.symbols && cj_to_i64(start, first.symbols, partial.given) && add(&partial, &first, -1, 0);
-    free(first.symbols);
+    release(c, first.symbols, partial.room);
     while (good && partial.n && !(o.completed && done.n >= o.completed)) {
         good = extend(&partial, &next, fn, user);
         clear(&partial);
@@ -144,8 +159,7 @@ cj_hypotheses cj_beam_search(cj_ctx *c, cj_next_fn fn, void *user, cj_tensor *st
     }
     sort(&done);
     if (good && !c->error) out = results(&done, o.longest);
-    clear(&partial), clear(&next), clear(&done);
-    free(partial.item), free(next.item), free(done.item);
+    finish(&partial), finish(&next), finish(&done);
     cj_grad_mode(c, was);
     return out;
 }
