@@ -6,8 +6,8 @@
  *     logits  = H · LN(x_L)
  *
  * trained with the cross-entropy of the next symbol at every position.  Vaswani et al., "Attention is all you need", 2017; the order of the norms and the initial
- * values as in GPT-2 (Radford et al. 2019): normal of deviation 0.02, the two projections into the residual stream divided by sqrt(2 · layers).  Positions are learned,
- * the head H is not tied to E.  Text is continued symbol by symbol, with the keys and values of what was read in caches.  Parameter names are GPT-2's: wte.weight,
+ * values as in GPT-2 (Radford et al. 2019): normal of deviation 0.02, the two projections into the residual stream divided by sqrt(2 · layers).  Positions are learned;
+ * tied=yes makes the head H the embedding E itself, as in GPT-2.  Text is continued symbol by symbol, with the keys and values of what was read in caches.  Parameter names are GPT-2's: wte.weight,
  * h.0.attn.c_attn.weight, …, lm_head.weight.
  */
 #include <cajal/cajal.h>
@@ -19,6 +19,7 @@ static const cj_setting settings[] = {
     { .key = "dim", .value = 192, .least = 1, .help = "width of the residual stream" },
     { .key = "heads", .value = 6, .least = 1, .help = "attention heads; must divide dim" },
     { .key = "context", .value = 128, .least = 1, .help = "symbols that a prediction can look back on" },
+    { .key = "tied", .value = 0, .choices = "no yes", .help = "the head is the embedding of the symbols" },
     { .key = "dropout", .value = 0.1, .most = 0.95, .real = true, .help = "probability of zero in the residual stream" },
     { 0 },
 };
@@ -114,9 +115,16 @@ static cj_module *block_new(cj_ctx *c, int64_t dim, int64_t heads, int layers, d
 typedef struct gpt {
     cj_module *wte, *blocks, *ln_f, *lm_head;
     cj_tensor *positions; /* [context, dim] */
+    cj_tensor *tied;      /* the embedding [symbols, dim] where it is the head, too; else NULL, and there is an lm_head */
     double dropout;
     cj_tensor *position; /* where the next symbol of texts that are continued goes: persistent i64 0-d */
 } gpt;
+
+static cj_tensor *logits_of(const gpt *g, cj_tensor *h)
+{
+    cj_tensor *y = cj_forward(g->ln_f, h);
+    return g->tied ? cj_linear_op(y, g->tied, NULL) : cj_forward(g->lm_head, y);
+}
 
 /* x: symbols, i64 [B, T] with T <= context; result: logits [B, T, vocabulary]. */
 static cj_tensor *gpt_forward(cj_module *m, void *self, cj_tensor *x)
@@ -133,7 +141,7 @@ static cj_tensor *gpt_forward(cj_module *m, void *self, cj_tensor *x)
         h = cj_forward(cj_module_child(g->blocks, i), h);
         cj_leave(c);
     }
-    return cj_forward(g->lm_head, cj_forward(g->ln_f, h));
+    return logits_of(g, h);
 }
 
 /* ---- symbol by symbol --------------------------------------------------------------------------------------------------------------- */
@@ -171,7 +179,7 @@ static cj_tensor *gpt_next(cj_module *m, cj_tensor *symbols)
     cj_tensor *here = cj_index_select(g->positions, 0, cj_unsqueeze(g->position, 0)), *length = cj_add_scalar(g->position, 1);
     cj_tensor *h = cj_add(cj_forward(g->wte, cj_unsqueeze(symbols, 1)), here);
     for (int i = 0; i < cj_module_children(g->blocks); i++) h = block_next(cj_module_child(g->blocks, i), h, g->position, length);
-    cj_tensor *logits = cj_forward(g->lm_head, cj_forward(g->ln_f, cj_squeeze(h, 1)));
+    cj_tensor *logits = logits_of(g, cj_squeeze(h, 1));
     cj_assign_(g->position, length);
     return logits;
 }
@@ -188,6 +196,10 @@ static cj_module *build(cj_ctx *c, const cj_model_data *d, const cj_options *o)
         cj_fail(c, CJ_EVALUE, "gpt: heads=%lld does not divide dim=%lld", (long long)heads, (long long)dim);
         return NULL;
     }
+    if (cj_option_int(o, "tied") && d->inputs != d->outputs) {
+        cj_fail(c, CJ_EVALUE, "gpt: tied=yes with %lld symbols to read and %lld to write", (long long)d->inputs, (long long)d->outputs);
+        return NULL;
+    }
     cj_module *m = cj_module_new(c, &gpt_type, sizeof(gpt));
     gpt *g = cj_module_self(m);
     if (!g) return NULL;
@@ -202,7 +214,8 @@ static cj_module *build(cj_ctx *c, const cj_model_data *d, const cj_options *o)
         cj_module_add(g->blocks, name, block_new(c, dim, heads, layers, g->dropout));
     }
     g->ln_f = cj_module_add(m, "ln_f", cj_layer_norm_layer(c, dim));
-    g->lm_head = cj_module_add(m, "lm_head", cj_linear(c, dim, d->outputs, .no_bias = true, .init_std = 0.02));
+    if (cj_option_int(o, "tied")) g->tied = cj_params_find(cj_module_params(g->wte), "weight");
+    else g->lm_head = cj_module_add(m, "lm_head", cj_linear(c, dim, d->outputs, .no_bias = true, .init_std = 0.02));
     return m;
 }
 

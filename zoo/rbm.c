@@ -49,12 +49,6 @@ static cj_tensor *visible(const rbm *r, cj_tensor *hidden_field)
     return cj_sigmoid(cj_add(cj_matmul(draw(cj_sigmoid(hidden_field)), r->W), r->c));
 }
 
-/* F(x) of every row, given its field. */
-static cj_tensor *free_energy(const rbm *r, cj_tensor *x, cj_tensor *hidden_field)
-{
-    return cj_neg(cj_add(cj_matmul(x, r->c), cj_sum(cj_softplus(hidden_field), .axes = CJ_AXIS(-1))));
-}
-
 /* k Gibbs steps from x, of which the field is known. No gradient flows through them. */
 static cj_tensor *negative(const rbm *r, cj_tensor *hidden_field)
 {
@@ -76,7 +70,8 @@ static cj_tensor *squared_error(cj_tensor *x, cj_tensor *y)
 static cj_tensor *rbm_forward(cj_module *m, void *self, cj_tensor *x)
 {
     (void)m;
-    return free_energy(self, x, field(self, x));
+    const rbm *r = self;
+    return cj_rbm_free_energy((cj_rbm){ r->W, r->b, r->c }, x);
 }
 static const cj_module_type rbm_type = { "RBM", rbm_forward, NULL };
 

@@ -10,6 +10,7 @@
 #include <cajal/optim.h>
 #include <cajal/linear.h>
 #include <cajal/nn.h>
+#include <cajal/generative.h>
 #include <cajal/metrics.h>
 #include <cajal/model.h>
 #include <cajal/data.h>
