@@ -16,6 +16,8 @@
 #include <cajal/words.h>
 #include <cajal/train.h>
 #include <cajal/plot.h>
+#include <cajal/kernels.h>
+#include <cajal/study.h>
 
 #ifndef __cplusplus
 #include <cajal/sugar.h>

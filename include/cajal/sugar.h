@@ -849,4 +849,34 @@
 #define cj_plot_images(...) (CJ__HERE, (cj_plot_images)(__VA_ARGS__))
 #define cj_plot_save(...) (CJ__HERE, (cj_plot_save)(__VA_ARGS__))
 
+/* kernels.h */
+#define cj_gram(...) (CJ__HERE, (cj_gram)(__VA_ARGS__))
+#define cj_mercer_defect(...) (CJ__HERE, (cj_mercer_defect)(__VA_ARGS__))
+#define cj_polynomial_features(...) (CJ__HERE, (cj_polynomial_features)(__VA_ARGS__))
+#define cj_fourier_draw(...) (CJ__HERE, (cj_fourier_draw)(__VA_ARGS__))
+#define cj_fourier_features(...) (CJ__HERE, (cj_fourier_features)(__VA_ARGS__))
+#define cj_nystrom_features(...) (CJ__HERE, (cj_nystrom_features)(__VA_ARGS__))
+#define cj_kernel_scores(...) (CJ__HERE, (cj_kernel_scores)(__VA_ARGS__))
+#define cj_kernel_perceptron(...) (CJ__HERE, (cj_kernel_perceptron)(__VA_ARGS__))
+#define cj_kernel_perceptron_online(...) (CJ__HERE, (cj_kernel_perceptron_online)(__VA_ARGS__))
+#define cj_kernel_logistic(...) (CJ__HERE, (cj_kernel_logistic)(__VA_ARGS__))
+#define cj_svm(...) CJ__CALL2(cj_svm, cj_svm_opts, __VA_ARGS__, )
+#define cj_nadaraya_watson(...) (CJ__HERE, (cj_nadaraya_watson)(__VA_ARGS__))
+#define cj_smoothing_weights(...) (CJ__HERE, (cj_smoothing_weights)(__VA_ARGS__))
+#define cj_spectrum_kernel(...) (CJ__HERE, (cj_spectrum_kernel)(__VA_ARGS__))
+#define cj_subsequence_kernel(...) (CJ__HERE, (cj_subsequence_kernel)(__VA_ARGS__))
+#define cj_edit_distance(...) (CJ__HERE, (cj_edit_distance)(__VA_ARGS__))
+
+/* study.h */
+#define cj_relu_pieces(...) (CJ__HERE, (cj_relu_pieces)(__VA_ARGS__))
+#define cj_relu_regions(...) (CJ__HERE, (cj_relu_regions)(__VA_ARGS__))
+#define cj_hyperplane_regions(...) (CJ__HERE, (cj_hyperplane_regions)(__VA_ARGS__))
+#define cj_zaslavsky_bound(...) (CJ__HERE, (cj_zaslavsky_bound)(__VA_ARGS__))
+#define cj_montufar_bound(...) (CJ__HERE, (cj_montufar_bound)(__VA_ARGS__))
+#define cj_deep_region_bound(...) (CJ__HERE, (cj_deep_region_bound)(__VA_ARGS__))
+#define cj_deep_parameter_count(...) (CJ__HERE, (cj_deep_parameter_count)(__VA_ARGS__))
+#define cj_compare_points(...) (CJ__HERE, (cj_compare_points)(__VA_ARGS__))
+#define cj_hessian_extremes(...) (CJ__HERE, (cj_hessian_extremes)(__VA_ARGS__))
+#define cj_convergence_class(...) (CJ__HERE, (cj_convergence_class)(__VA_ARGS__))
+
 #endif
