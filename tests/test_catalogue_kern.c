@@ -4,7 +4,7 @@
 TEST_CONTEXT(.threads = 1, .seed = 43);
 
 static cj_tensor *normal(cj_shape shape) { return cj_randn(c, shape, .dtype = CJ_F64); }
-static const cj_kernel linear = { CJ_KERNEL_LINEAR }, square = { CJ_KERNEL_POLYNOMIAL }, gauss = { CJ_KERNEL_GAUSSIAN };
+static const cj_kernel linear = { .kind = CJ_KERNEL_LINEAR }, square = { .kind = CJ_KERNEL_POLYNOMIAL }, gauss = { .kind = CJ_KERNEL_GAUSSIAN };
 
 /* Two rings (radius 1: +1, radius 2: -1) and the four corners of exclusive or. */
 enum { RING = 40 };
@@ -231,7 +231,7 @@ static void kern_mercer_check(void **state) /* kern.mercer_check */
         cj_tensor *x = normal(CJ_SHAPE(12, 2));
         assert_true(cj_mercer_defect(cj_gram(gauss, x, x)) >= -1e-10);
         assert_true(cj_mercer_defect(cj_gram(square, x, x)) >= -1e-10);
-        assert_true(cj_mercer_defect(cj_gram((cj_kernel){ CJ_KERNEL_SQUARED }, x, x)) < -1e-3);
+        assert_true(cj_mercer_defect(cj_gram((cj_kernel){ .kind = CJ_KERNEL_SQUARED }, x, x)) < -1e-3);
         assert_true(cj_mercer_defect(cj_gram((cj_kernel){ CJ_KERNEL_TANH, .offset = -1 }, x, x)) < -1e-3);
         double *u = values_of(normal(CJ_SHAPE(12))), form = 0, *g = values_of(cj_gram(gauss, x, x));
         for (int i = 0; i < 144; i++) form += u[i / 12] * g[i] * u[i % 12];
