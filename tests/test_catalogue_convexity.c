@@ -15,7 +15,7 @@ typedef struct function {
     bool kinks, affine;
 } function;
 #define FUNCTION(name, expression)                                                                                                         \
-    static cj_tensor *name(cj_ctx *ctx, void *user, cj_tensor *const *in, int n)                                                            \
+    static cj_tensor *name(cj_ctx *ctx, void *user, cj_tensor *const *in, int n)                                                           \
     {                                                                                                                                      \
         (void)ctx, (void)user, (void)n;                                                                                                    \
         cj_tensor *x = in[0];                                                                                                              \
@@ -46,17 +46,21 @@ FUNCTION(cube, cj_sum(cj_mul(x, cj_square(x))));
 FUNCTION(hill, cj_neg(cj_sum(cj_square(x))));
 FUNCTION(saddle, quadratic(form(1, 2, -0.5), x));
 static const function convex[] = {
-    { "w^1.5", power, 0.1, 3, false, false },      { "|w|^1.7", absolute, -2, 2, true, false }, { "exp", exponential, -2, 2, false, false },
-    { "-log", minus_log, 0.1, 3, false, false },   { "affine", affine, -2, 2, false, true },    { "quadratic", bowl, -2, 2, false, false },
-    { "1-norm", norm_1, -2, 2, true, false },      { "3-norm", norm_3, -2, 2, true, false },    { "inf-norm", norm_inf, -2, 2, true, false },
+    { "w^1.5", power, 0.1, 3, false, false },    { "|w|^1.7", absolute, -2, 2, true, false }, { "exp", exponential, -2, 2, false, false },
+    { "-log", minus_log, 0.1, 3, false, false }, { "affine", affine, -2, 2, false, true },    { "quadratic", bowl, -2, 2, false, false },
+    { "1-norm", norm_1, -2, 2, true, false },    { "3-norm", norm_3, -2, 2, true, false },    { "inf-norm", norm_inf, -2, 2, true, false },
     { "log-sum-exp", lse, -2, 2, false, false },
 };
-static const function bent[] = { { "sin", sine, -3, 3, false, false }, { "w^3", cube, -2, 2, false, false }, { "-w^2", hill, -2, 2, false, false }, { "saddle", saddle, -2, 2, false, false } };
+static const function bent[] = { { "sin", sine, -3, 3, false, false },
+                                 { "w^3", cube, -2, 2, false, false },
+                                 { "-w^2", hill, -2, 2, false, false },
+                                 { "saddle", saddle, -2, 2, false, false } };
 enum { CONVEX = sizeof convex / sizeof *convex, BENT = sizeof bent / sizeof *bent };
 
 static cj_convexity check(cj_fn fn, void *user, double low, double high, int64_t size, bool values_only)
 {
-    return cj_check_convex(c, fn, user, cj_full(c, low, CJ_SHAPE(size), CJ_F64), cj_full(c, high, CJ_SHAPE(size), CJ_F64), .values_only = values_only);
+    return cj_check_convex(c, fn, user, cj_full(c, low, CJ_SHAPE(size), CJ_F64), cj_full(c, high, CJ_SHAPE(size), CJ_F64),
+                           .values_only = values_only);
 }
 static cj_tensor *draw(const function *f) { return cj_uniform(c, f->low, f->high, CJ_SHAPE(DIM), .dtype = CJ_F64); }
 static double at(const function *f, cj_tensor *x) { return cj_item(f->fn(c, NULL, &x, 1)); }
@@ -101,7 +105,8 @@ static void cvx_checker(void **state) /* cvx.checker */
         cj_convexity r = check(bent[i].fn, NULL, bent[i].low, bent[i].high, DIM, true);
         assert_false(r.convex);
         /* the segment it returns is indeed above its chord */
-        double u = at(&bent[i], r.a), v = at(&bent[i], r.b), middle = at(&bent[i], cj_add(cj_mul_scalar(r.a, r.lambda), cj_mul_scalar(r.b, 1 - r.lambda)));
+        double u = at(&bent[i], r.a), v = at(&bent[i], r.b),
+               middle = at(&bent[i], cj_add(cj_mul_scalar(r.a, r.lambda), cj_mul_scalar(r.b, 1 - r.lambda)));
         assert_true(middle > r.lambda * u + (1 - r.lambda) * v);
     }
     data d = sample();
@@ -213,8 +218,8 @@ static void cvx_inequalities(void **state) /* cvx.inequalities */
             assert_true(xy * xy <= cj_item(cj_mean(cj_square(v))) * cj_item(cj_mean(cj_square(u))));
         }
         /* equality: u = sign(v) |v|^(p - 1); for the infinity norm all weight on the largest */
-        cj_tensor *v = normal(CJ_SHAPE(8)),
-                  *u = isinf(p[i]) ? cj_mul(cj_sign(v), cj_cast(cj_eq(cj_abs(v), cj_max(cj_abs(v))), CJ_F64)) : cj_mul(cj_sign(v), cj_pow_scalar(cj_abs(v), p[i] - 1));
+        cj_tensor *v = normal(CJ_SHAPE(8)), *u = isinf(p[i]) ? cj_mul(cj_sign(v), cj_cast(cj_eq(cj_abs(v), cj_max(cj_abs(v))), CJ_F64))
+                                                             : cj_mul(cj_sign(v), cj_pow_scalar(cj_abs(v), p[i] - 1));
         double bound = dual_norm(v, p[i]) * dual_norm(u, q);
         assert_near(cj_item(cj_dot(v, u)) / bound, 1, 1e-12);
         assert_true(cj_item(cj_dot(v, cj_neg(u))) < 0); /* signs must match */
@@ -262,7 +267,8 @@ static void cvx_second_order(void **state) /* cvx.second-order */
     cj_scope s = cj_scope_open(c);
     for (int i = 0; i < CONVEX; i++) {
         if (convex[i].kinks) continue;
-        for (int k = 0; k < 20; k++) assert_true(cj_item(cj_min(cj_eigvalsh(cj_hessian(c, convex[i].fn, NULL, draw(&convex[i]))))) >= -1e-8);
+        for (int k = 0; k < 20; k++)
+            assert_true(cj_item(cj_min(cj_eigvalsh(cj_hessian(c, convex[i].fn, NULL, draw(&convex[i]))))) >= -1e-8);
     }
     data d = { normal(CJ_SHAPE(6, 3)), normal(CJ_SHAPE(6)) };
     cj_tensor *w = normal(CJ_SHAPE(3)), *h = cj_hessian(c, least_squares, &d, w);
@@ -382,7 +388,11 @@ static void cvx_smooth(void **state) /* cvx.smooth */
     double top = cj_item(cj_matrix_norm(d.x, CJ_NORM_2)), slope = 0, *rows = values_of(cj_norm(d.x, 2, .axes = CJ_AXIS(1)));
     for (int i = 0; i < 20; i++) slope += rows[i] / 20; /* |gradient| <= mean |x_i| */
     free(rows);
-    const struct { cj_fn fn; void *user; double L; } f[] = { { bowl, NULL, 4 }, { logistic, &d, top * top / 80 } };
+    const struct {
+        cj_fn fn;
+        void *user;
+        double L;
+    } f[] = { { bowl, NULL, 4 }, { logistic, &d, top * top / 80 } };
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 200; k++) {
             cj_tensor *u = normal(CJ_SHAPE(3)), *v = normal(CJ_SHAPE(3));
@@ -408,7 +418,11 @@ static void cvx_gap_sandwich(void **state) /* cvx.gap-sandwich */
     data d = { normal(CJ_SHAPE(40, 3)), cj_sign(normal(CJ_SHAPE(40))) };
     double top = cj_item(cj_matrix_norm(d.x, CJ_NORM_2));
     assert_false(cj_separable(d.x, d.y, false)); /* so that there is an optimum */
-    const struct { cj_fn fn; void *user; double L; } f[] = { { least_squares, &d, top * top }, { logistic, &d, top * top / 160 } };
+    const struct {
+        cj_fn fn;
+        void *user;
+        double L;
+    } f[] = { { least_squares, &d, top * top }, { logistic, &d, top * top / 160 } };
     for (int i = 0; i < 2; i++) {
         cj_tensor *best = cj_keep(cj_zeros(c, CJ_SHAPE(3), CJ_F64));
         cj_solution out;
@@ -477,7 +491,8 @@ static void cvx_spectrum(void **state) /* cvx.spectrum */
     assert_near(r.smallest, cj_item(cj_min(values)), 1e-6);
     assert_near(r.largest, cj_item(cj_max(values)), 1e-6);
     cj_hessian_map map = { hundred, NULL, normal(CJ_SHAPE(100)) };
-    assert_near(cj_power_iteration(c, cj_hessian_product, &map, normal(CJ_SHAPE(100)), .steps = 20000, .tolerance = 1e-14).value, 100, 1e-6);
+    assert_near(cj_power_iteration(c, cj_hessian_product, &map, normal(CJ_SHAPE(100)), .steps = 20000, .tolerance = 1e-14).value, 100,
+                1e-6);
     cj_tensor *v = normal(CJ_SHAPE(12)), *hv, *g[2];
     cj_hvp(c, small_net, &d, &w, &v, 1, &hv);
     for (int k = 0; k < 2; k++) {
@@ -558,10 +573,12 @@ static void lab_nets_nonconvex(void **state) /* lab.nets-nonconvex */
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cvx_checker),    cmocka_unit_test(cvx_catalogue),    cmocka_unit_test(cvx_midpoint),       cmocka_unit_test(cvx_closure),
-        cmocka_unit_test(cvx_inequalities), cmocka_unit_test(cvx_first_order), cmocka_unit_test(cvx_second_order),  cmocka_unit_test(cvx_strong),
-        cmocka_unit_test(cvx_pl),         cmocka_unit_test(cvx_smooth),       cmocka_unit_test(cvx_gap_sandwich),   cmocka_unit_test(cvx_cocoercive),
-        cmocka_unit_test(cvx_spectrum),   cmocka_unit_test(cvx_optimality),   cmocka_unit_test(cvx_rate_class),     cmocka_unit_test(lab_nets_nonconvex),
+        cmocka_unit_test(cvx_checker),        cmocka_unit_test(cvx_catalogue),    cmocka_unit_test(cvx_midpoint),
+        cmocka_unit_test(cvx_closure),        cmocka_unit_test(cvx_inequalities), cmocka_unit_test(cvx_first_order),
+        cmocka_unit_test(cvx_second_order),   cmocka_unit_test(cvx_strong),       cmocka_unit_test(cvx_pl),
+        cmocka_unit_test(cvx_smooth),         cmocka_unit_test(cvx_gap_sandwich), cmocka_unit_test(cvx_cocoercive),
+        cmocka_unit_test(cvx_spectrum),       cmocka_unit_test(cvx_optimality),   cmocka_unit_test(cvx_rate_class),
+        cmocka_unit_test(lab_nets_nonconvex),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

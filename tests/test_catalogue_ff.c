@@ -136,7 +136,8 @@ static void ff_regions_1d(void **state) /* ff.regions_1d */
         cj_piece piece[16];
         assert_int_equal(pieces(p, -far, far, 0, piece, 16), units + 1);
         for (int i = 0; i <= units; i++) {
-            double start = far * (2 * piece[i].start - 1), end = far * (2 * piece[i].end - 1), middle = (start + end) / 2, slope = 0, nearest = 1;
+            double start = far * (2 * piece[i].start - 1), end = far * (2 * piece[i].end - 1), middle = (start + end) / 2, slope = 0,
+                   nearest = 1;
             for (int d = 0; d < units; d++) {
                 if (wv[d] * middle + bv[d] > 0) slope += vv[d] * wv[d]; /* active units */
                 if (i) nearest = fmin(nearest, fabs(start + bv[d] / wv[d]));
@@ -149,8 +150,8 @@ static void ff_regions_1d(void **state) /* ff.regions_1d */
         free(wv), free(bv), free(vv);
     }
     /* deep: pieces agree with the network everywhere */
-    const cj_params *deep = NETWORK(normal(CJ_SHAPE(8, 1)), normal(CJ_SHAPE(8)), normal(CJ_SHAPE(8, 8)), normal(CJ_SHAPE(8)), normal(CJ_SHAPE(8, 8)),
-                                    normal(CJ_SHAPE(8)), normal(CJ_SHAPE(1, 8)), normal(CJ_SHAPE(1)));
+    const cj_params *deep = NETWORK(normal(CJ_SHAPE(8, 1)), normal(CJ_SHAPE(8)), normal(CJ_SHAPE(8, 8)), normal(CJ_SHAPE(8)),
+                                    normal(CJ_SHAPE(8, 8)), normal(CJ_SHAPE(8)), normal(CJ_SHAPE(1, 8)), normal(CJ_SHAPE(1)));
     cj_piece piece[1000];
     int64_t n = pieces(deep, -3, 3, 0, piece, 1000);
     assert_true(n > 9 && n < 1000);
@@ -177,8 +178,10 @@ static void ff_regions_2d(void **state) /* ff.regions_2d */
     (void)state;
     cj_scope s = cj_scope_open(c);
     assert_int_equal(cj_hyperplane_regions(F64(c, CJ_SHAPE(3, 2), 1, 0, 0, 1, 1, 1), F64(c, CJ_SHAPE(3), 0, 0, -1)), 7);
-    assert_int_equal(cj_hyperplane_regions(F64(c, CJ_SHAPE(3, 2), 1, 0, 0, 1, 1, 1), F64(c, CJ_SHAPE(3), 0, 0, 0)), 6);  /* through one point */
-    assert_int_equal(cj_hyperplane_regions(F64(c, CJ_SHAPE(3, 2), 1, 0, 1, 0, 2, 0), F64(c, CJ_SHAPE(3), 0, 1, 2)), 3);  /* parallel, one twice */
+    assert_int_equal(cj_hyperplane_regions(F64(c, CJ_SHAPE(3, 2), 1, 0, 0, 1, 1, 1), F64(c, CJ_SHAPE(3), 0, 0, 0)),
+                     6); /* through one point */
+    assert_int_equal(cj_hyperplane_regions(F64(c, CJ_SHAPE(3, 2), 1, 0, 1, 0, 2, 0), F64(c, CJ_SHAPE(3), 0, 1, 2)),
+                     3); /* parallel, one twice */
     for (int d = 1; d <= 9; d++)
         assert_int_equal(cj_hyperplane_regions(normal(CJ_SHAPE(d, 2)), normal(CJ_SHAPE(d))), (int)(1 + choose(d, 1) + choose(d, 2)));
     enum { GRID = 101 };
@@ -186,8 +189,8 @@ static void ff_regions_2d(void **state) /* ff.regions_2d */
     double grid[GRID * GRID * 2];
     for (int i = 0; i < GRID * GRID; i++)
         grid[2 * i] = 0.0123 + span * (2. * (i % GRID) / (GRID - 1) - 1), grid[2 * i + 1] = span * (2. * (i / GRID) / (GRID - 1) - 1);
-    cj_tensor *w = F64(c, CJ_SHAPE(3, 2), 1, 0.2, -0.3, 1, 0.7, -0.8), *b = F64(c, CJ_SHAPE(3), 0.1, -0.2, 0.3), *v = F64(c, CJ_SHAPE(1, 3), 1, -2, 1.5),
-              *x = f64(c, grid, CJ_SHAPE(GRID *GRID, 2));
+    cj_tensor *w = F64(c, CJ_SHAPE(3, 2), 1, 0.2, -0.3, 1, 0.7, -0.8), *b = F64(c, CJ_SHAPE(3), 0.1, -0.2, 0.3),
+              *v = F64(c, CJ_SHAPE(1, 3), 1, -2, 1.5), *x = f64(c, grid, CJ_SHAPE(GRID * GRID, 2));
     const cj_params *p = NETWORK(w, b, v, F64(c, CJ_SHAPE(1), 0));
     double *label = values_of(cj_relu_regions(p, x)), *y = values_of(apply(p, x)), regions = 0;
     double lipschitz = hypot(1, 0.2) + 2 * hypot(0.3, 1) + 1.5 * hypot(0.7, 0.8), cell = 2 * span / (GRID - 1);
@@ -252,7 +255,8 @@ static void ff_zaslavsky(void **state) /* ff.zaslavsky */
     const int plane[10] = { 2, 4, 7, 11, 16, 22, 29, 37, 46, 56 }, space[10] = { 2, 4, 8, 15, 26, 42, 64, 93, 130, 176 };
     for (int m = 1; m <= 10; m++) {
         assert_true(cj_zaslavsky_bound(m, 2) == plane[m - 1] && cj_zaslavsky_bound(m, 3) == space[m - 1]);
-        assert_true(cj_zaslavsky_bound(m, m) == pow(2, m) && cj_zaslavsky_bound(m, m + 4) == pow(2, m) && cj_zaslavsky_bound(m, 3) <= pow(2, m));
+        assert_true(cj_zaslavsky_bound(m, m) == pow(2, m) && cj_zaslavsky_bound(m, m + 4) == pow(2, m) &&
+                    cj_zaslavsky_bound(m, 3) <= pow(2, m));
         for (int n = 2; n <= 3; n++) {
             cj_tensor *w = normal(CJ_SHAPE(m, n)), *b = normal(CJ_SHAPE(m));
             int64_t count = cj_hyperplane_regions(w, b);
@@ -272,7 +276,8 @@ static void ff_zaslavsky(void **state) /* ff.zaslavsky */
 static const double zig_bias[3] = { 1, 1. / 3, -1. / 3 }, zig_out[3] = { 3, -6, 6 };
 static cj_params *zig(void)
 {
-    return NETWORK(cj_ones(c, CJ_SHAPE(3, 1), CJ_F64), f64(c, zig_bias, CJ_SHAPE(3)), f64(c, zig_out, CJ_SHAPE(1, 3)), F64(c, CJ_SHAPE(1), -1));
+    return NETWORK(cj_ones(c, CJ_SHAPE(3, 1), CJ_F64), f64(c, zig_bias, CJ_SHAPE(3)), f64(c, zig_out, CJ_SHAPE(1, 3)),
+                   F64(c, CJ_SHAPE(1), -1));
 }
 /* outer(inner(x)) as one network of two hidden layers: psi_d0 = th'_d0 + th'_d1 phi_0, Psi = th' phi */
 static cj_params *collapse(const cj_params *inner, const cj_params *outer)
@@ -301,8 +306,8 @@ static void ff_compose(void **state) /* ff.compose */
         for (int k = 0; k < 3; k++) assert_near(at(collapse(one, outer), copies[k]), f, 1e-12);
     }
     /* two inputs: patches of the surface repeat along the direction of the first network and do not change across it */
-    cj_params *ridge = NETWORK(F64(c, CJ_SHAPE(3, 2), 0.6, 0.8, 0.6, 0.8, 0.6, 0.8), f64(c, zig_bias, CJ_SHAPE(3)), f64(c, zig_out, CJ_SHAPE(1, 3)),
-                               F64(c, CJ_SHAPE(1), -1)),
+    cj_params *ridge = NETWORK(F64(c, CJ_SHAPE(3, 2), 0.6, 0.8, 0.6, 0.8, 0.6, 0.8), f64(c, zig_bias, CJ_SHAPE(3)),
+                               f64(c, zig_out, CJ_SHAPE(1, 3)), F64(c, CJ_SHAPE(1), -1)),
               *surface = collapse(ridge, outer);
     for (int i = 0; i < 100; i++) {
         double u = -1 + (i % 10) / 15., v = i / 10 - 5., first = NAN;
@@ -320,8 +325,9 @@ static void ff_collapse(void **state) /* ff.collapse */
 {
     (void)state;
     cj_scope s = cj_scope_open(c);
-    cj_params *inner = zig(), *outer = NETWORK(F64(c, CJ_SHAPE(3, 1), 1.5, -2, 0.7), F64(c, CJ_SHAPE(3), 0.4, 0.3, 0.2), F64(c, CJ_SHAPE(1, 3), 1, 2, -1.3),
-                                               F64(c, CJ_SHAPE(1), 0.25)),
+    cj_params *inner = zig(),
+              *outer = NETWORK(F64(c, CJ_SHAPE(3, 1), 1.5, -2, 0.7), F64(c, CJ_SHAPE(3), 0.4, 0.3, 0.2), F64(c, CJ_SHAPE(1, 3), 1, 2, -1.3),
+                               F64(c, CJ_SHAPE(1), 0.25)),
               *both = collapse(inner, outer);
     for (int i = 0; i <= 200; i++) {
         double x = -1 + i / 100.;
@@ -346,7 +352,8 @@ static void ff_collapse(void **state) /* ff.collapse */
 /* g(x) = 5 - 10.5 relu(x - 1/7) + 7 relu(x - 3/7) - 7 relu(5/7 - x): up, down, up, down between 0 and 1 */
 static cj_params *fold(void)
 {
-    return NETWORK(F64(c, CJ_SHAPE(3, 1), 1, 1, -1), F64(c, CJ_SHAPE(3), -1. / 7, -3. / 7, 5. / 7), F64(c, CJ_SHAPE(1, 3), -10.5, 7, -7), F64(c, CJ_SHAPE(1), 5));
+    return NETWORK(F64(c, CJ_SHAPE(3, 1), 1, 1, -1), F64(c, CJ_SHAPE(3), -1. / 7, -3. / 7, 5. / 7), F64(c, CJ_SHAPE(1, 3), -10.5, 7, -7),
+                   F64(c, CJ_SHAPE(1), 5));
 }
 static cj_params *folded(int times)
 {
@@ -410,7 +417,8 @@ static void ff_montufar(void **state) /* ff.montufar */
 {
     (void)state;
     cj_scope s = cj_scope_open(c);
-    const int64_t three[] = { 3, 3 }, four[] = { 4, 4 }, six[] = { 6, 6 }, eight[] = { 8, 8, 8 }, ten[] = { 10, 10, 10, 10, 10 }, fifty[] = { 50, 50, 50, 50, 50 };
+    const int64_t three[] = { 3, 3 }, four[] = { 4, 4 }, six[] = { 6, 6 }, eight[] = { 8, 8, 8 }, ten[] = { 10, 10, 10, 10, 10 },
+                  fifty[] = { 50, 50, 50, 50, 50 };
     assert_true(cj_montufar_bound(1, three, 1) == 4 && cj_montufar_bound(1, three, 2) == 12 && cj_montufar_bound(1, ten, 5) == 110000);
     assert_true(cj_montufar_bound(2, three, 1) == 7 && cj_montufar_bound(2, four, 2) == 44 && cj_montufar_bound(2, six, 2) == 198 &&
                 cj_montufar_bound(2, eight, 3) == 9472);
@@ -442,7 +450,8 @@ static void ff_symmetry_scale(void **state) /* ff.symmetry_scale */
     cj_scope s = cj_scope_open(c);
     pair relu = { normal(CJ_SHAPE(20, 4)), normal(CJ_SHAPE(20, 3)), false }, smooth = relu;
     smooth.smooth = true;
-    cj_tensor *w[2] = { cj_require_grad(normal(CJ_SHAPE(4, 6))), cj_require_grad(normal(CJ_SHAPE(6, 3))) }, *g[2], *y = two_layers(&relu, w[0], w[1]);
+    cj_tensor *w[2] = { cj_require_grad(normal(CJ_SHAPE(4, 6))), cj_require_grad(normal(CJ_SHAPE(6, 3))) }, *g[2],
+              *y = two_layers(&relu, w[0], w[1]);
     const double scale[] = { 0.1, 0.5, 2, 10 };
     for (int i = 0; i < 4; i++) {
         cj_tensor *a = cj_mul_scalar(w[0], scale[i]), *b = cj_mul_scalar(w[1], 1 / scale[i]);
@@ -501,7 +510,8 @@ static cj_tensor *hinge_of(cj_ctx *ctx, void *user, cj_tensor *const *in, int n)
     (void)ctx, (void)n;
     const pair *p = user;
     bool fixed = cj_numel(in[0]) == 3;
-    cj_tensor *v = cj_slice(in[0], 0, 0, 3, 1), *features = cj_reshape(fixed ? F64(c, CJ_SHAPE(6), 1, -1, 0.5, 0.3, 1, -1) : cj_slice(in[0], 0, 3, 9, 1), CJ_SHAPE(2, 3));
+    cj_tensor *v = cj_slice(in[0], 0, 0, 3, 1),
+              *features = cj_reshape(fixed ? F64(c, CJ_SHAPE(6), 1, -1, 0.5, 0.3, 1, -1) : cj_slice(in[0], 0, 3, 9, 1), CJ_SHAPE(2, 3));
     return cj_hinge_loss(cj_matmul(cj_relu(cj_matmul(p->x, features)), v), p->y);
 }
 
@@ -516,13 +526,16 @@ static void ff_two_layer_hinge(void **state) /* ff.two_layer_hinge */
     }
     cj_scope s = cj_scope_open(c);
     cj_tensor *x = cj_from_f32(c, ring, CJ_SHAPE(N, 2)), *y = cj_from_f32(c, sign, CJ_SHAPE(N));
-    cj_tensor *corners = cj_from_f32(c, (float[]){ -1, -1, -1, 1, 1, -1, 1, 1 }, CJ_SHAPE(4, 2)), *exor = cj_from_f32(c, (float[]){ -1, 1, 1, -1 }, CJ_SHAPE(4));
+    cj_tensor *corners = cj_from_f32(c, (float[]){ -1, -1, -1, 1, 1, -1, 1, 1 }, CJ_SHAPE(4, 2)),
+              *exor = cj_from_f32(c, (float[]){ -1, 1, 1, -1 }, CJ_SHAPE(4));
     assert_false(cj_separable(x, y, true));
     assert_false(cj_separable(corners, exor, true));
     for (int deep = 0; deep < 2; deep++) {
-        cj_module *a = deep ? cj_sequential(c, cj_linear(c, 2, 32), cj_relu_layer(c), cj_linear(c, 32, 32), cj_relu_layer(c), cj_linear(c, 32, 1))
+        cj_module *a = deep ? cj_sequential(c, cj_linear(c, 2, 32), cj_relu_layer(c), cj_linear(c, 32, 32), cj_relu_layer(c),
+                                            cj_linear(c, 32, 1))
                             : cj_sequential(c, cj_linear(c, 2, 32), cj_relu_layer(c), cj_linear(c, 32, 1)),
-                  *b = deep ? cj_sequential(c, cj_linear(c, 2, 32), cj_relu_layer(c), cj_linear(c, 32, 32), cj_relu_layer(c), cj_linear(c, 32, 1))
+                  *b = deep ? cj_sequential(c, cj_linear(c, 2, 32), cj_relu_layer(c), cj_linear(c, 32, 32), cj_relu_layer(c),
+                                            cj_linear(c, 32, 1))
                             : cj_sequential(c, cj_linear(c, 2, 32), cj_relu_layer(c), cj_linear(c, 32, 1));
         assert_int_equal(fit_hinge(a, x, y, 4000), 0);
         assert_int_equal(fit_hinge(b, corners, exor, 4000), 0);
@@ -531,11 +544,13 @@ static void ff_two_layer_hinge(void **state) /* ff.two_layer_hinge */
     pair p = { cj_cast(x, CJ_F64), cj_cast(y, CJ_F64), false };
     cj_tensor *low = cj_full(c, -2, CJ_SHAPE(3), CJ_F64), *high = cj_full(c, 2, CJ_SHAPE(3), CJ_F64);
     assert_true(cj_check_convex(c, hinge_of, &p, low, high, .values_only = true).convex);
-    cj_convexity joint = cj_check_convex(c, hinge_of, &p, cj_full(c, -2, CJ_SHAPE(9), CJ_F64), cj_full(c, 2, CJ_SHAPE(9), CJ_F64), .values_only = true);
+    cj_convexity joint =
+        cj_check_convex(c, hinge_of, &p, cj_full(c, -2, CJ_SHAPE(9), CJ_F64), cj_full(c, 2, CJ_SHAPE(9), CJ_F64), .values_only = true);
     assert_false(joint.convex);
     assert_string_equal(joint.broken, "chord");
     /* freezing S is training on random features: the same steps for v */
-    cj_module *first = cj_linear(c, 2, 16), *last = cj_linear(c, 16, 1), *net = cj_sequential(c, first, cj_relu_layer(c), last), *alone = cj_linear(c, 16, 1);
+    cj_module *first = cj_linear(c, 2, 16), *last = cj_linear(c, 16, 1), *net = cj_sequential(c, first, cj_relu_layer(c), last),
+              *alone = cj_linear(c, 16, 1);
     cj_tensor *features = cj_keep(cj_relu(cj_forward(first, x)));
     cj_module_freeze(first, true);
     bool was = cj_no_grad(c);
@@ -619,8 +634,8 @@ static void ff_memorise(void **state) /* ff.memorise */
     (void)state;
     double fresh;
     int64_t few = steps_to_memorise(30, 128, NULL), more = steps_to_memorise(120, 128, NULL), many = steps_to_memorise(480, 128, &fresh);
-    assert_true(few < more && more < many && many < 4000); /* all labels learned by heart, later the more there are */
-    assert_near(fresh, 0.1, 5 * sqrt(0.09 / 4000));         /* chance, within 5 deviations */
+    assert_true(few < more && more < many && many < 4000);   /* all labels learned by heart, later the more there are */
+    assert_near(fresh, 0.1, 5 * sqrt(0.09 / 4000));          /* chance, within 5 deviations */
     assert_int_equal(steps_to_memorise(480, 2, NULL), 4000); /* two units do not suffice for 480 */
     assert_ok(c);
 }
@@ -628,11 +643,20 @@ static void ff_memorise(void **state) /* ff.memorise */
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ff_mlp),           cmocka_unit_test(ff_shallow),         cmocka_unit_test(ff_regions_1d),
-        cmocka_unit_test(ff_regions_2d),    cmocka_unit_test(ff_zaslavsky),       cmocka_unit_test(ff_compose),
-        cmocka_unit_test(ff_collapse),      cmocka_unit_test(ff_deep_regions),    cmocka_unit_test(ff_montufar),
-        cmocka_unit_test(ff_symmetry_scale), cmocka_unit_test(ff_symmetry_permute), cmocka_unit_test(ff_two_layer_hinge),
-        cmocka_unit_test(ff_vanishing_depth), cmocka_unit_test(ff_memorise),
+        cmocka_unit_test(ff_mlp),
+        cmocka_unit_test(ff_shallow),
+        cmocka_unit_test(ff_regions_1d),
+        cmocka_unit_test(ff_regions_2d),
+        cmocka_unit_test(ff_zaslavsky),
+        cmocka_unit_test(ff_compose),
+        cmocka_unit_test(ff_collapse),
+        cmocka_unit_test(ff_deep_regions),
+        cmocka_unit_test(ff_montufar),
+        cmocka_unit_test(ff_symmetry_scale),
+        cmocka_unit_test(ff_symmetry_permute),
+        cmocka_unit_test(ff_two_layer_hinge),
+        cmocka_unit_test(ff_vanishing_depth),
+        cmocka_unit_test(ff_memorise),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

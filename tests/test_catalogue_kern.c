@@ -4,7 +4,8 @@
 TEST_CONTEXT(.threads = 1, .seed = 43);
 
 static cj_tensor *normal(cj_shape shape) { return cj_randn(c, shape, .dtype = CJ_F64); }
-static const cj_kernel linear = { .kind = CJ_KERNEL_LINEAR }, square = { .kind = CJ_KERNEL_POLYNOMIAL }, gauss = { .kind = CJ_KERNEL_GAUSSIAN };
+static const cj_kernel linear = { .kind = CJ_KERNEL_LINEAR }, square = { .kind = CJ_KERNEL_POLYNOMIAL },
+                       gauss = { .kind = CJ_KERNEL_GAUSSIAN };
 
 /* Two rings (radius 1: +1, radius 2: -1) and the four corners of exclusive or. */
 enum { RING = 40 };
@@ -30,7 +31,9 @@ static void kern_functions(void **state) /* kern.functions */
     (void)state;
     cj_scope s = cj_scope_open(c);
     cj_tensor *x = normal(CJ_SHAPE(15, 3)), *z = normal(CJ_SHAPE(4, 3));
-    const cj_kernel k[] = { linear, square, { CJ_KERNEL_GAUSSIAN, .width = 0.8 }, { CJ_KERNEL_LAPLACE, .width = 1.5 }, { CJ_KERNEL_BOX, .width = 1 } };
+    const cj_kernel k[] = {
+        linear, square, { CJ_KERNEL_GAUSSIAN, .width = 0.8 }, { CJ_KERNEL_LAPLACE, .width = 1.5 }, { CJ_KERNEL_BOX, .width = 1 }
+    };
     double *a = values_of(x), *b = values_of(z);
     for (int i = 0; i < 5; i++) {
         cj_tensor *gram = cj_gram(k[i], x, x);
@@ -177,7 +180,8 @@ static void kern_nystrom(void **state) /* kern.nystrom */
     rings(&ring, &side);
     cj_kernel narrow = { CJ_KERNEL_GAUSSIAN, .width = 0.7 };
     cj_tensor *test = cj_add(cj_index_select(ring, 0, cj_arange(c, 0, RING, 1, CJ_I64)), cj_mul_scalar(normal(CJ_SHAPE(RING, 2)), 0.1)),
-              *f = cj_nystrom_features(narrow, cj_slice(ring, 0, 0, RING / 2, 1), ring), *ft = cj_nystrom_features(narrow, cj_slice(ring, 0, 0, RING / 2, 1), test);
+              *f = cj_nystrom_features(narrow, cj_slice(ring, 0, 0, RING / 2, 1), ring),
+              *ft = cj_nystrom_features(narrow, cj_slice(ring, 0, 0, RING / 2, 1), test);
     cj_kernel_machine full = cj_svm(cj_gram(narrow, ring, ring), side, .c = 10), low = cj_svm(cj_matmul(f, cj_t(f)), side, .c = 10);
     int a = wrong(&full, narrow, ring, side, test, side),
         b = (int)cj_item(cj_sum(cj_le_scalar(cj_mul(cj_kernel_scores(&low, cj_matmul(ft, cj_t(f)), side), side), 0)));
@@ -240,7 +244,8 @@ static void kern_mercer_check(void **state) /* kern.mercer_check */
     }
     /* a set that passes although the kernel is none: tanh(x·z - 1) at one far point; the box of far points */
     cj_tensor *far = F64(c, CJ_SHAPE(2, 1), 2, 2.1), *apart = F64(c, CJ_SHAPE(3, 1), 0, 5, 10), *near = F64(c, CJ_SHAPE(3, 1), 0, 1, 2);
-    assert_true(cj_mercer_defect(cj_gram((cj_kernel){ CJ_KERNEL_TANH, .offset = -1 }, cj_slice(far, 0, 0, 1, 1), cj_slice(far, 0, 0, 1, 1))) > 0);
+    assert_true(
+        cj_mercer_defect(cj_gram((cj_kernel){ CJ_KERNEL_TANH, .offset = -1 }, cj_slice(far, 0, 0, 1, 1), cj_slice(far, 0, 0, 1, 1))) > 0);
     assert_true(cj_mercer_defect(cj_gram((cj_kernel){ CJ_KERNEL_BOX, .width = 1 }, apart, apart)) > 0);
     assert_true(cj_mercer_defect(cj_gram((cj_kernel){ CJ_KERNEL_BOX, .width = 1 }, near, near)) < -0.4);
     /* exp(-edit distance / 4) of all strings of one, two and three letters is not positive semidefinite */
@@ -306,7 +311,8 @@ static void kern_string(void **state) /* kern.string */
     }
     const int64_t expected[3] = { 63, 12, 5 };
     for (int k = 1; k <= 3; k++) assert_int_equal(cj_spectrum_kernel(spam, odd, k), expected[k - 1]);
-    double alike = (double)cj_spectrum_kernel(spam, odd, 3) / sqrt((double)(cj_spectrum_kernel(spam, spam, 3) * cj_spectrum_kernel(odd, odd, 3)));
+    double alike =
+        (double)cj_spectrum_kernel(spam, odd, 3) / sqrt((double)(cj_spectrum_kernel(spam, spam, 3) * cj_spectrum_kernel(odd, odd, 3)));
     assert_near(alike, 0.175, 5e-4);
     assert_int_equal(cj_spectrum_kernel("ab", "ab", 3), 0);
     assert_int_equal(cj_spectrum_kernel("ab", "ab", 0), -1);
@@ -337,7 +343,9 @@ static void kern_edit_distance(void **state) /* kern.edit_distance */
         char text[32];
         int kind = trial % 2;
         strcpy(text, known[kind]);
-        for (int i = 0; i < 6; i++) text[(int)cj_item(cj_randint(c, 0, (int64_t)strlen(text), CJ_SCALAR))] = (char)('a' + (int)cj_item(cj_randint(c, 0, 26, CJ_SCALAR)));
+        for (int i = 0; i < 6; i++)
+            text[(int)cj_item(cj_randint(c, 0, (int64_t)strlen(text), CJ_SCALAR))] =
+                (char)('a' + (int)cj_item(cj_randint(c, 0, 26, CJ_SCALAR)));
         double alike[2];
         for (int k = 0; k < 2; k++) alike[k] = exp(-(double)cj_edit_distance(text, known[k]));
         right += (alike[1] > alike[0]) == kind;
@@ -352,8 +360,8 @@ static void kern_random_features(void **state) /* kern.random_features */
     cj_scope s = cj_scope_open(c);
     enum { N = 5, DRAWS = 200, P = 100 };
     const double width = 0.9;
-    cj_tensor *x = normal(CJ_SHAPE(N, 2)), *gram = cj_gram((cj_kernel){ CJ_KERNEL_GAUSSIAN, .width = width }, x, x), *mean = cj_zeros_like(gram),
-              *biased = cj_zeros_like(gram);
+    cj_tensor *x = normal(CJ_SHAPE(N, 2)), *gram = cj_gram((cj_kernel){ CJ_KERNEL_GAUSSIAN, .width = width }, x, x),
+              *mean = cj_zeros_like(gram), *biased = cj_zeros_like(gram);
     for (int i = 0; i < DRAWS; i++) {
         cj_fourier f = cj_fourier_draw(c, 2, P, width, CJ_F64), flat = { f.frequency, cj_zeros_like(f.phase) };
         cj_tensor *phi = cj_fourier_features(&f, x), *without = cj_mul_scalar(cj_fourier_features(&flat, x), sqrt(0.5)); /* cos·cos alone */
@@ -362,7 +370,8 @@ static void kern_random_features(void **state) /* kern.random_features */
     }
     double deviation = 2 / sqrt((double)DRAWS * P); /* each term lies in [-2, 2] */
     assert_near(distance(mean, gram), 0, 4 * deviation);
-    cj_tensor *mirrored = cj_gram((cj_kernel){ CJ_KERNEL_GAUSSIAN, .width = width }, x, cj_neg(x)), *stated = cj_mul_scalar(cj_add(gram, mirrored), 0.5);
+    cj_tensor *mirrored = cj_gram((cj_kernel){ CJ_KERNEL_GAUSSIAN, .width = width }, x, cj_neg(x)),
+              *stated = cj_mul_scalar(cj_add(gram, mirrored), 0.5);
     assert_near(distance(biased, stated), 0, 4 * deviation);
     assert_true(distance(biased, gram) > 0.2);
     /* classification: errors on fresh points fall to those of the kernel machine as features are added */
@@ -399,7 +408,8 @@ static void kern_svm_linear(void **state) /* kern.svm_linear */
     cj_tensor *side = cj_sign(normal(CJ_SHAPE(N))), *points = cj_add(normal(CJ_SHAPE(N, 2)), cj_mul_scalar(cj_unsqueeze(side, 1), 0.8));
     cj_kernel_machine svm = cj_svm(cj_gram(linear, points, points), side, .c = 1 / (lambda * N));
     assert_true(svm.converged && svm.gap >= -1e-9 && svm.gap * lambda < 1e-4);
-    double *a = values_of(svm.alpha), *v = values_of(points), *t = values_of(side), *w = values_of(cj_matmul(cj_mul(svm.alpha, side), points));
+    double *a = values_of(svm.alpha), *v = values_of(points), *t = values_of(side),
+           *w = values_of(cj_matmul(cj_mul(svm.alpha, side), points));
     double best = lambda / 2 * (w[0] * w[0] + w[1] * w[1]);
     for (int i = 0; i < N; i++) {
         double margin = t[i] * (w[0] * v[2 * i] + w[1] * v[2 * i + 1] + svm.bias);
@@ -438,7 +448,8 @@ static void kern_svm_kernel(void **state) /* kern.svm_kernel */
     cj_tensor *noise = cj_add(ring, cj_mul_scalar(normal(CJ_SHAPE(RING, 2)), 0.6)); /* overlapping: some at the bound */
     for (int i = 0; i < 2; i++) {
         cj_kernel_machine w = cj_svm(cj_gram(k, noise, noise), side, .c = 2);
-        double *a = values_of(w.alpha), *f = values_of(cj_mul(cj_kernel_scores(&w, cj_gram(k, noise, noise), side), side)), sum = cj_item(cj_dot(w.alpha, side));
+        double *a = values_of(w.alpha), *f = values_of(cj_mul(cj_kernel_scores(&w, cj_gram(k, noise, noise), side), side)),
+               sum = cj_item(cj_dot(w.alpha, side));
         assert_near(sum, 0, 1e-9);
         for (int n = 0; n < RING; n++) {
             assert_true(a[n] >= 0 && a[n] <= 2);
@@ -484,7 +495,8 @@ static void kern_nadaraya_watson(void **state) /* kern.nadaraya_watson */
         for (int n = 0; n < 7; n++) {
             int best = 0;
             for (int m = 1; m < 20; m++)
-                if (hypot(a[2 * m] - b[2 * n], a[2 * m + 1] - b[2 * n + 1]) < hypot(a[2 * best] - b[2 * n], a[2 * best + 1] - b[2 * n + 1])) best = m;
+                if (hypot(a[2 * m] - b[2 * n], a[2 * m + 1] - b[2 * n + 1]) < hypot(a[2 * best] - b[2 * n], a[2 * best + 1] - b[2 * n + 1]))
+                    best = m;
             assert_near(nearest[n], t[best], 1e-9);
         }
         free(nearest);
@@ -525,7 +537,8 @@ static void kern_nw_figure(void **state) /* kern.nw_figure */
     for (int i = 0; i < 3; i++) {
         const int64_t n[] = { 40, 400, 4000 };
         curve(n[i], &x, &y);
-        double now = cj_item(cj_mean(cj_square(cj_sub(cj_nadaraya_watson((cj_kernel){ CJ_KERNEL_GAUSSIAN, .width = 0.8 * pow((double)n[i], -0.3) }, x, y, tx), ty))));
+        double now = cj_item(cj_mean(cj_square(
+            cj_sub(cj_nadaraya_watson((cj_kernel){ CJ_KERNEL_GAUSSIAN, .width = 0.8 * pow((double)n[i], -0.3) }, x, y, tx), ty))));
         assert_true(now < error);
         error = now;
     }
@@ -564,11 +577,21 @@ static void kern_rff_error(void **state) /* kern.rff_error */
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kern_functions),     cmocka_unit_test(kern_feature_maps),   cmocka_unit_test(kern_feature_perceptron),
-        cmocka_unit_test(kern_perceptron),    cmocka_unit_test(kern_gram),           cmocka_unit_test(kern_nystrom),
-        cmocka_unit_test(kern_logistic),      cmocka_unit_test(kern_mercer_check),   cmocka_unit_test(kern_string),
-        cmocka_unit_test(kern_edit_distance), cmocka_unit_test(kern_random_features), cmocka_unit_test(kern_svm_linear),
-        cmocka_unit_test(kern_svm_kernel),    cmocka_unit_test(kern_nadaraya_watson), cmocka_unit_test(kern_nw_figure),
+        cmocka_unit_test(kern_functions),
+        cmocka_unit_test(kern_feature_maps),
+        cmocka_unit_test(kern_feature_perceptron),
+        cmocka_unit_test(kern_perceptron),
+        cmocka_unit_test(kern_gram),
+        cmocka_unit_test(kern_nystrom),
+        cmocka_unit_test(kern_logistic),
+        cmocka_unit_test(kern_mercer_check),
+        cmocka_unit_test(kern_string),
+        cmocka_unit_test(kern_edit_distance),
+        cmocka_unit_test(kern_random_features),
+        cmocka_unit_test(kern_svm_linear),
+        cmocka_unit_test(kern_svm_kernel),
+        cmocka_unit_test(kern_nadaraya_watson),
+        cmocka_unit_test(kern_nw_figure),
         cmocka_unit_test(kern_rff_error),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

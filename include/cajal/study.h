@@ -60,6 +60,22 @@ CJ_API cj_curvature cj_hessian_extremes(cj_ctx *c, cj_fn fn, void *user, cj_tens
 typedef enum cj_rate_class { CJ_RATE_UNKNOWN, CJ_RATE_SUBLINEAR, CJ_RATE_LINEAR, CJ_RATE_SUPERLINEAR } cj_rate_class;
 CJ_API cj_rate_class cj_convergence_class(const double *gap, int64_t n);
 
+/* ---- constructions that approximate ----------------------------------------------------------------------------------------------------------------------------- */
+
+/* sigmoid(k (x - a)) - sigmoid(k (x - b)): 1 on (a, b), 0 elsewhere, as k grows; the area between it and that step is 4 log 2 / k. */
+CJ_API cj_tensor *cj_bump(cj_tensor *x, double a, double b, double k);
+/* sigmoid(k2 (sum_j bump(x_j; low_j, high_j, k1) - (d - 1/2))): 1 in the box, 0 outside; x [n, d] -> [n]. */
+CJ_API cj_tensor *cj_tower(cj_tensor *x, const double *low, const double *high, double k1, double k2);
+/* The piecewise-linear function through n ascending knots as one hidden layer: value(x) = offset + slope·x + sum_{0 < i < n-1} jump_i relu(x - x_i); jump has room for n, the first and
+ * the last are 0. The same function is o + s·x + sum jump_i/2 |x - x_i| with slope and offset of the second form. False: fewer than 2 knots, or not ascending. */
+typedef struct cj_relu_form {
+    double offset, slope;          /* with relu(x - x_i) */
+    double abs_offset, abs_slope;  /* with |x - x_i| / 2 */
+} cj_relu_form;
+CJ_API bool cj_relu_interpolant(const double *x, const double *y, int64_t n, cj_relu_form *out, double *jump);
+/* sum_k y_k C(n, k) t^k (1 - t)^(n - k), y_k = f(k/n) for k = 0 … n: Bernstein's polynomial, for t in [0, 1]. By de Casteljau's scheme on a copy in `work` [n + 1]. */
+CJ_API double cj_bernstein(const double *y, int64_t n, double t, double *work);
+
 #ifdef __cplusplus
 }
 #endif

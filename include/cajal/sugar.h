@@ -878,5 +878,9 @@
 #define cj_compare_points(...) (CJ__HERE, (cj_compare_points)(__VA_ARGS__))
 #define cj_hessian_extremes(...) (CJ__HERE, (cj_hessian_extremes)(__VA_ARGS__))
 #define cj_convergence_class(...) (CJ__HERE, (cj_convergence_class)(__VA_ARGS__))
+#define cj_bump(...) (CJ__HERE, (cj_bump)(__VA_ARGS__))
+#define cj_tower(...) (CJ__HERE, (cj_tower)(__VA_ARGS__))
+#define cj_relu_interpolant(...) (CJ__HERE, (cj_relu_interpolant)(__VA_ARGS__))
+#define cj_bernstein(...) (CJ__HERE, (cj_bernstein)(__VA_ARGS__))
 
 #endif

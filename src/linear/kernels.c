@@ -78,7 +78,8 @@ cj_tensor *cj_polynomial_features(cj_tensor *x, int degree)
     if (degree < 1 || degree > 20) return cj_fail(c, CJ_EVALUE, "%s: degree %d; 1 to 20 expected", op, degree);
     int64_t d = x->shape[1], count = 1, f = 0;
     for (int64_t i = 1; i <= degree && count <= 1000000; i++) count = count * (d + i) / i;
-    if (count > 1000000 || d < 1) return cj_fail(c, CJ_EVALUE, "%s: degree %d of %lld inputs; 1 to 1000000 features expected", op, degree, (long long)d);
+    if (count > 1000000 || d < 1)
+        return cj_fail(c, CJ_EVALUE, "%s: degree %d of %lld inputs; 1 to 1000000 features expected", op, degree, (long long)d);
     size_t bytes = (size_t)(count * (d + 1) + d) * sizeof(double);
     double *power = cj__zalloc(c, bytes), *root = power ? power + count * d : NULL;
     if (!power) return c->poison;
@@ -98,7 +99,8 @@ cj_tensor *cj_polynomial_features(cj_tensor *x, int degree)
 cj_fourier cj_fourier_draw(cj_ctx *c, int64_t d, int64_t p, double width, cj_dtype dtype)
 {
     if (c && !c->error && (d < 1 || p < 1 || !(width > 0)))
-        cj_fail(c, CJ_EVALUE, "fourier_draw: %lld inputs, %lld features, width %g; all positive expected", (long long)d, (long long)p, width);
+        cj_fail(c, CJ_EVALUE, "fourier_draw: %lld inputs, %lld features, width %g; all positive expected", (long long)d, (long long)p,
+                width);
     if (!c || c->error) return (cj_fourier){ c ? c->poison : NULL, c ? c->poison : NULL };
     const cj_random_opts *o = &(cj_random_opts){ .dtype = dtype };
     return (cj_fourier){ cj_normal(c, 0, 1 / width, CJ_SHAPE(d, p), o), cj_uniform(c, 0, 2 * M_PI, CJ_SHAPE(p), o) };

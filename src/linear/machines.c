@@ -103,7 +103,8 @@ cj_kernel_machine cj_svm(cj_tensor *gram, cj_tensor *y, const cj_svm_opts *opts)
     cj_kernel_machine m = { 0 };
     double *alpha = e.more, *f = alpha + n, high = 0, low = 0;
     if (!(most > 0) || !(tolerance > 0) || iterations < 0)
-        cj__error(e.c, CJ_EVALUE, "svm: c %g, tolerance %g, %lld iterations; positive numbers expected", o.c, o.tolerance, (long long)iterations);
+        cj__error(e.c, CJ_EVALUE, "svm: c %g, tolerance %g, %lld iterations; positive numbers expected", o.c, o.tolerance,
+                  (long long)iterations);
     memcpy(f, e.y, (size_t)n * sizeof *f);
     for (; m.updates < iterations && !e.c->error; m.updates++) {
         int64_t up = -1, down = -1;

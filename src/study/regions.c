@@ -125,7 +125,8 @@ static int64_t collect(const curve *f, int64_t output, cj_piece *out, int64_t ro
 {
     double steepest = 0;
     for (int64_t k = 0; k + 1 < f->joints; k++)
-        steepest = fmax(steepest, fabs((f->value[(k + 1) * f->width + output] - f->value[k * f->width + output]) / (f->t[k + 1] - f->t[k])));
+        steepest =
+            fmax(steepest, fabs((f->value[(k + 1) * f->width + output] - f->value[k * f->width + output]) / (f->t[k + 1] - f->t[k])));
     int64_t n = 0;
     cj_piece now = { 0 };
     for (int64_t k = 0; k + 1 < f->joints; k++) {
@@ -306,7 +307,10 @@ double cj_montufar_bound(int64_t inputs, const int64_t *width, int layers)
     return regions;
 }
 
-double cj_deep_region_bound(int64_t width, int64_t layers) { return width < 1 || layers < 1 ? NAN : pow((double)(width + 1), (double)layers); }
+double cj_deep_region_bound(int64_t width, int64_t layers)
+{
+    return width < 1 || layers < 1 ? NAN : pow((double)(width + 1), (double)layers);
+}
 
 int64_t cj_deep_parameter_count(int64_t width, int64_t layers)
 {
