@@ -260,7 +260,7 @@ static void ff_zaslavsky(void **state) /* ff.zaslavsky */
         for (int n = 2; n <= 3; n++) {
             cj_tensor *w = normal(CJ_SHAPE(m, n)), *b = normal(CJ_SHAPE(m));
             int64_t count = cj_hyperplane_regions(w, b);
-            assert_int_equal(count, (n == 2 ? plane : space)[m - 1]);
+            assert_int_equal(count, n == 2 ? plane[m - 1] : space[m - 1]);
             if (m > 6 || m < n) continue;
             double *wv = values_of(w), *bv = values_of(b);
             assert_int_equal(count_by_vertices(wv, bv, m, n), count);

@@ -34,6 +34,10 @@ CJ_API double cj_montufar_bound(int64_t inputs, const int64_t *width, int layers
 CJ_API double cj_deep_region_bound(int64_t width, int64_t layers);
 CJ_API int64_t cj_deep_parameter_count(int64_t width, int64_t layers);
 
+/* The largest jump of fn(x) on the segment from a to b: of `steps` (0: 200) equal parts the one with the largest change, halved on and on towards the half that changes more. Rounding
+ * error for a continuous function, the height of the step for one that jumps. */
+CJ_API double cj_continuity_error(cj_ctx *c, cj_fn fn, void *user, cj_tensor *a, cj_tensor *b, int64_t steps);
+
 /* ---- convex, smooth, strongly convex: a scalar function of one tensor (cj_check_convex of math.h looks for a violated chord) ------------------------------- */
 
 /* Two points, and everything that the first-order conditions compare. With m-strong convexity and L-smoothness:

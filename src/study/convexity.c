@@ -40,6 +40,39 @@ cj_two_points cj_compare_points(cj_ctx *c, cj_fn fn, void *user, cj_tensor *u, c
     return c->error ? r : found;
 }
 
+/* max |fn(a + t (b - a)) - fn(a + s (b - a))| */
+static double change_between(cj_ctx *c, cj_fn fn, void *user, cj_tensor *a, cj_tensor *b, double s, double t)
+{
+    cj_scope scope = cj_scope_open(c);
+    cj_tensor *way = cj_sub(b, a), *p = cj_add(a, cj_mul_scalar(way, s)), *q = cj_add(a, cj_mul_scalar(way, t));
+    double most = cj_item(cj_max(cj_abs(cj_sub(fn(c, user, &p, 1), fn(c, user, &q, 1))), NULL));
+    cj_scope_close(scope);
+    return most;
+}
+
+double cj_continuity_error(cj_ctx *c, cj_fn fn, void *user, cj_tensor *a, cj_tensor *b, int64_t steps)
+{
+    static const char op[] = "continuity_error";
+    if (!c || c->error) return NAN;
+    if (!fn || steps < 0) return cj_fail(c, CJ_EVALUE, "%s: the function is NULL, or %lld steps", op, (long long)steps), NAN;
+    if (!cj__usable(c, op, 3, a) || !cj__usable(c, op, 4, b)) return NAN;
+    if (!steps) steps = 200;
+    bool grad = cj_no_grad(c);
+    double most = -1, low = 0, high = 1;
+    for (int64_t i = 0; i < steps && !c->error && cj__cancel_check(c); i++) {
+        double s = (double)i / (double)steps, t = (double)(i + 1) / (double)steps, change = change_between(c, fn, user, a, b, s, t);
+        if (change > most) most = change, low = s, high = t;
+    }
+    for (int i = 0; i < 40 && !c->error; i++) {
+        double middle = (low + high) / 2, left = change_between(c, fn, user, a, b, low, middle),
+               right = change_between(c, fn, user, a, b, middle, high);
+        most = left > right ? left : right;
+        *(left > right ? &high : &low) = middle;
+    }
+    cj_grad_mode(c, grad);
+    return c->error ? NAN : most;
+}
+
 cj_curvature cj_hessian_extremes(cj_ctx *c, cj_fn fn, void *user, cj_tensor *x, int64_t steps)
 {
     static const char op[] = "hessian_extremes";
