@@ -12,9 +12,9 @@ set -eu
 cd "$(dirname "$0")/.."
 
 # The headers in the order in which cajal.h includes them; others follow in the order of the alphabet.
-order="limits core ops grad math optim linear nn generative metrics model data words train plot"
+order="limits core ops grad math optim linear kernels nn generative metrics model data words train study plot"
 # Everything in these headers is wrapped, except what `plain` names ...
-wrapped="ops grad math optim linear nn generative metrics data words train plot"
+wrapped="ops grad math optim linear kernels nn generative metrics data words train study plot"
 plain=""
 # ... and of core.h only what computes or can fail for the caller's sake.
 core="cj_from_f32 cj_from_f64 cj_from_i64 cj_from_data cj_item cj_at cj_to_f32 cj_to_f64 cj_to_i64 cj_keep cj_release cj_scope_close

@@ -9,6 +9,7 @@
 #include <cajal/math.h>
 #include <cajal/optim.h>
 #include <cajal/linear.h>
+#include <cajal/kernels.h>
 #include <cajal/nn.h>
 #include <cajal/generative.h>
 #include <cajal/metrics.h>
@@ -16,6 +17,7 @@
 #include <cajal/data.h>
 #include <cajal/words.h>
 #include <cajal/train.h>
+#include <cajal/study.h>
 #include <cajal/plot.h>
 
 #ifndef __cplusplus

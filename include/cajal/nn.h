@@ -384,6 +384,9 @@ typedef struct cj_distillation_opts {
 /* lambda·T²·KL(softmax(teacher/T) | softmax(student/T)) + (1 - lambda)·cross-entropy(student, target), means over the examples; logits [.., C], target i64 [..] or NULL
  * where lambda is 1. No gradient to the teacher. */
 CJ_API cj_tensor *cj_distillation_loss(cj_tensor *student, cj_tensor *teacher, cj_tensor *target, const cj_distillation_opts *opts);
+/* Matrix factorisation with dropout of the factors, in expectation: sum over entries of seen·((value - u·vᵀ)² + (1 - keep)/keep · (u∘u)·(v∘v)ᵀ), the mean of seen·(value - (m∘u/keep)·vᵀ)²
+ * over masks m that keep each factor with probability keep in (0, 1]; value and seen (0 or 1) [n, m], u [n, k], v [m, k]. 0-d. */
+CJ_API cj_tensor *cj_dropout_factorisation_loss(cj_tensor *value, cj_tensor *seen, cj_tensor *u, cj_tensor *v, double keep);
 CJ_API cj_tensor *cj_bootstrap(cj_ctx *c, int64_t n);  /* i64 [n]: n draws of 0 … n-1 with replacement, from CJ_STREAM_DATA */
 
 /* 1 at the ceil(keep·n) largest |w|, of equals the first, 0 elsewhere; w's dtype. */

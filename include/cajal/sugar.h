@@ -585,6 +585,24 @@
 #define cj_separable(...) (CJ__HERE, (cj_separable)(__VA_ARGS__))
 #define cj_cover_count(...) (CJ__HERE, (cj_cover_count)(__VA_ARGS__))
 
+/* kernels.h */
+#define cj_gram(...) (CJ__HERE, (cj_gram)(__VA_ARGS__))
+#define cj_mercer_defect(...) (CJ__HERE, (cj_mercer_defect)(__VA_ARGS__))
+#define cj_polynomial_features(...) (CJ__HERE, (cj_polynomial_features)(__VA_ARGS__))
+#define cj_fourier_draw(...) (CJ__HERE, (cj_fourier_draw)(__VA_ARGS__))
+#define cj_fourier_features(...) (CJ__HERE, (cj_fourier_features)(__VA_ARGS__))
+#define cj_nystrom_features(...) (CJ__HERE, (cj_nystrom_features)(__VA_ARGS__))
+#define cj_kernel_scores(...) (CJ__HERE, (cj_kernel_scores)(__VA_ARGS__))
+#define cj_kernel_perceptron(...) (CJ__HERE, (cj_kernel_perceptron)(__VA_ARGS__))
+#define cj_kernel_perceptron_online(...) (CJ__HERE, (cj_kernel_perceptron_online)(__VA_ARGS__))
+#define cj_kernel_logistic(...) (CJ__HERE, (cj_kernel_logistic)(__VA_ARGS__))
+#define cj_svm(...) CJ__CALL2(cj_svm, cj_svm_opts, __VA_ARGS__, )
+#define cj_nadaraya_watson(...) (CJ__HERE, (cj_nadaraya_watson)(__VA_ARGS__))
+#define cj_smoothing_weights(...) (CJ__HERE, (cj_smoothing_weights)(__VA_ARGS__))
+#define cj_spectrum_kernel(...) (CJ__HERE, (cj_spectrum_kernel)(__VA_ARGS__))
+#define cj_subsequence_kernel(...) (CJ__HERE, (cj_subsequence_kernel)(__VA_ARGS__))
+#define cj_edit_distance(...) (CJ__HERE, (cj_edit_distance)(__VA_ARGS__))
+
 /* nn.h */
 #define cj_param(...) (CJ__HERE, (cj_param)(__VA_ARGS__))
 #define cj_params_count(...) (CJ__HERE, (cj_params_count)(__VA_ARGS__))
@@ -709,6 +727,7 @@
 #define cj_spectral_penalty(...) (CJ__HERE, (cj_spectral_penalty)(__VA_ARGS__))
 #define cj_jacobian_penalty(...) (CJ__HERE, (cj_jacobian_penalty)(__VA_ARGS__))
 #define cj_distillation_loss(...) CJ__CALL3(cj_distillation_loss, cj_distillation_opts, __VA_ARGS__, )
+#define cj_dropout_factorisation_loss(...) (CJ__HERE, (cj_dropout_factorisation_loss)(__VA_ARGS__))
 #define cj_bootstrap(...) (CJ__HERE, (cj_bootstrap)(__VA_ARGS__))
 #define cj_magnitude_mask(...) (CJ__HERE, (cj_magnitude_mask)(__VA_ARGS__))
 #define cj_pruning_new(...) (CJ__HERE, (cj_pruning_new)(__VA_ARGS__))
@@ -860,6 +879,23 @@
 #define cj_settings_save(...) (CJ__HERE, (cj_settings_save)(__VA_ARGS__))
 #define cj_settings_load(...) (CJ__HERE, (cj_settings_load)(__VA_ARGS__))
 #define cj_run_fact(...) (CJ__HERE, (cj_run_fact)(__VA_ARGS__))
+
+/* study.h */
+#define cj_relu_pieces(...) (CJ__HERE, (cj_relu_pieces)(__VA_ARGS__))
+#define cj_relu_regions(...) (CJ__HERE, (cj_relu_regions)(__VA_ARGS__))
+#define cj_hyperplane_regions(...) (CJ__HERE, (cj_hyperplane_regions)(__VA_ARGS__))
+#define cj_zaslavsky_bound(...) (CJ__HERE, (cj_zaslavsky_bound)(__VA_ARGS__))
+#define cj_montufar_bound(...) (CJ__HERE, (cj_montufar_bound)(__VA_ARGS__))
+#define cj_deep_region_bound(...) (CJ__HERE, (cj_deep_region_bound)(__VA_ARGS__))
+#define cj_deep_parameter_count(...) (CJ__HERE, (cj_deep_parameter_count)(__VA_ARGS__))
+#define cj_continuity_error(...) (CJ__HERE, (cj_continuity_error)(__VA_ARGS__))
+#define cj_compare_points(...) (CJ__HERE, (cj_compare_points)(__VA_ARGS__))
+#define cj_hessian_extremes(...) (CJ__HERE, (cj_hessian_extremes)(__VA_ARGS__))
+#define cj_convergence_class(...) (CJ__HERE, (cj_convergence_class)(__VA_ARGS__))
+#define cj_bump(...) (CJ__HERE, (cj_bump)(__VA_ARGS__))
+#define cj_tower(...) (CJ__HERE, (cj_tower)(__VA_ARGS__))
+#define cj_relu_interpolant(...) (CJ__HERE, (cj_relu_interpolant)(__VA_ARGS__))
+#define cj_bernstein(...) (CJ__HERE, (cj_bernstein)(__VA_ARGS__))
 
 /* plot.h */
 #define cj_plot_new(...) (CJ__HERE, (cj_plot_new)(__VA_ARGS__))

@@ -137,6 +137,15 @@ cj_tensor *cj_distillation_loss(cj_tensor *student, cj_tensor *teacher, cj_tenso
     return loss;
 }
 
+cj_tensor *cj_dropout_factorisation_loss(cj_tensor *value, cj_tensor *seen, cj_tensor *u, cj_tensor *v, double keep)
+{
+    if (!value || value->ctx->error) return value ? value->ctx->poison : NULL;
+    if (!(keep > 0 && keep <= 1))
+        return cj_fail(value->ctx, CJ_EVALUE, "dropout_factorisation_loss: keep %g; a probability above 0 expected", keep);
+    cj_tensor *error = cj_square(cj_sub(value, cj_matmul(u, cj_t(v)))), *spread = cj_matmul(cj_square(u), cj_t(cj_square(v)));
+    return cj_sum(cj_mul(seen, cj_add(error, cj_mul_scalar(spread, (1 - keep) / keep))), NULL);
+}
+
 cj_tensor *cj_bootstrap(cj_ctx *c, int64_t n)
 {
     if (!c || c->error) return c ? c->poison : NULL;
