@@ -111,7 +111,7 @@ static void point(const cj_axis *axis, int axes, int64_t k, bool random, uint64_
 }
 
 int64_t cj_grid_search(const cj_axis *axis, int axes, int64_t trials, uint64_t seed, cj_score_fn score, void *user, double *best,
-                  double *best_score)
+                       double *best_score)
 {
     double value[CJ_MAX_AXES];
     int64_t n = trials, tried = 0;

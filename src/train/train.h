@@ -47,6 +47,7 @@ typedef struct cj_snapshot {
     cj_module *module;
     cj_optim *const *optim; /* `optims` of them; none: parameters only */
     int optims;
+    cj_average *average;    /* of the parameters, or NULL: then it is what the model's file has */
     cj_tensor *loss_sum;    /* 0-d f32 */
     cj_tensor *const *best; /* parameters and buffers at their best so far, as cj__state_of has them; have_best says whether they hold something */
     bool have_best;
