@@ -79,7 +79,7 @@ double cj_schedule_lr(cj_schedule kind, double lr, int64_t step, int64_t steps, 
     case CJ_RESTARTS: r = cj_rate_cosine_restarts(lr, 0, (n + 6) / 7, 2); break; /* 1 + 2 + 4 parts */
     default: return lr * 0.5 * (1 + cos(3.14159265358979323846 * share));
     }
-    return n < 2 ? lr : cj_rate_at(&r, t); /* one step has no cycle */
+    return n < 4 ? lr : cj_rate_at(&r, t); /* so few steps have no cycle */
 }
 
 /* ---- one step ------------------------------------------------------------------------------------------------------------------------------------ */
