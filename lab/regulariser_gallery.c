@@ -1,7 +1,8 @@
-/* regulariser-gallery: every regulariser of the library on one problem that is easy to overfit, 100 digits and 4,800 weights.
+/* regulariser-gallery: every regulariser of the library on one problem that is easy to overfit: 100 digits, a fifth of them with a wrong label, and 4,810 parameters.
  *
  * Each is held to what it is for: a penalty makes its own quantity smaller, max norm keeps rows inside a ball, pruning leaves the share that was asked for, label
- * smoothing keeps the classifier from being sure, noise and averages leave the test error no worse.  How much each helps on the test rows is in the picture.
+ * smoothing keeps the classifier from being sure; squared penalties and bagging lower the test error, nothing raises it beyond chance.  How much each helps on the test
+ * rows is in the picture.
  */
 #include "lab/lab.h"
 
@@ -58,10 +59,10 @@ static cj_tensor *penalty(const problem *p, int kind, cj_module *net)
     const cj_params *w = cj_module_params(net);
     double s = p->strength;
     switch (kind) {
-    case L1: return cj_mul_scalar(cj_l1_penalty(w), 1e-3 * s);
-    case L2: return cj_mul_scalar(cj_l2_penalty(w), 3e-3 * s);
-    case ELASTIC: return cj_elastic_net_penalty(w, 5e-4 * s, 2e-3 * s);
-    case TIKHONOV: return cj_tikhonov_penalty(w, 1e-2 * s);
+    case L1: return cj_mul_scalar(cj_l1_penalty(w), 5e-3 * s);
+    case L2: return cj_mul_scalar(cj_l2_penalty(w), 1e-2 * s);
+    case ELASTIC: return cj_elastic_net_penalty(w, 2e-3 * s, 5e-3 * s);
+    case TIKHONOV: return cj_tikhonov_penalty(w, 2e-2 * s);
     case SPECTRAL: return cj_spectral_penalty(w, 0.1 * s);
     case JACOBIAN: return cj_mul_scalar(cj_jacobian_penalty(net, cj_slice(p->x, 0, 0, 20, 1)), 1e-2 * s);
     default: return NULL;
@@ -155,7 +156,7 @@ static void draw(cj_ctx *c, cj_lab_record *r, const result *of)
 {
     double train_error[KINDS], test_error[KINDS];
     for (int k = 0; k < KINDS; k++) train_error[k] = 100 * of[k].train, test_error[k] = 100 * of[k].test;
-    cj_plot *p = cj_plot_new(c, "100 digits, 4,810 parameters: errors with each regulariser");
+    cj_plot *p = cj_plot_new(c, "100 digits with 20 wrong labels, 4,810 parameters: errors with each regulariser");
     cj_plot_size(p, 1500, 640);
     cj_plot_labels(p, "", "error in %");
     cj_plot_bars(p, "training rows", name, train_error, KINDS);
@@ -168,7 +169,10 @@ static void run(cj_ctx *c, cj_lab_record *r, bool control)
     cj_dataset *d = cj_dataset_open(c, "digits", .held_out = 0.5);
     problem p = { .c = c, .strength = control ? 0 : 1, .test_x = d->test_x, .test_y = d->test_y };
     p.x = cj_keep(cj_clone(cj_slice(d->train_x, 0, 0, ROWS, 1)));
-    p.y = cj_keep(cj_clone(cj_slice(d->train_y, 0, 0, ROWS, 1)));
+    int64_t label[ROWS] = { 0 };
+    cj_to_i64(cj_slice(d->train_y, 0, 0, ROWS, 1), label, ROWS);
+    for (int i = 0; i < ROWS; i += 5) label[i] = (label[i] + 1 + i % 9) % 10; /* wrong on purpose */
+    p.y = cj_keep(cj_from_i64(c, label, CJ_SHAPE(ROWS)));
     p.val_x = cj_keep(cj_clone(cj_slice(d->train_x, 0, ROWS, 3 * ROWS, 1)));
     p.val_y = cj_keep(cj_clone(cj_slice(d->train_y, 0, ROWS, 3 * ROWS, 1)));
     p.teacher = network(&p, NOTHING); /* has seen the other rows of the training part */
@@ -195,9 +199,11 @@ static void run(cj_ctx *c, cj_lab_record *r, bool control)
     cj_lab_expect_at_least(r, "label smoothing: how much less sure of itself", 0.05, plain->sure - of[SMOOTHING].sure);
     cj_lab_expect(r, "pruned: share of the first weight that is zero", 0.8, of[PRUNED].zeros, 1.0 / 4096);
     cj_lab_expect(r, "lottery ticket: share of the first weight that is zero", 0.8, of[TICKET].zeros, 1.0 / 4096);
-    /* 898 test rows: the difference of two error rates near 10 % has a deviation of 1.4 %; three of these are allowed */
-    for (int k = L1; k < KINDS; k++) cj_lab_expect_at_least(r, name[k], -0.042, plain->test - of[k].test);
-    cj_lab_expect_at_least(r, "a teacher that has seen more rows: test error less", 0.0, plain->test - of[DISTILLED].test);
+    /* 898 test rows: the difference of two error rates near 30 % has a deviation of at most 2.2 % */
+    for (int k = L1; k < KINDS; k++)
+        cj_lab_expect_at_least(r, name[k], (k >= L2 && k <= JACOBIAN) || k == BAGGED ? 0.03 : -0.065, plain->test - of[k].test);
+    cj_lab_expect_at_least(r, "a teacher that has seen more rows and right labels: test error less", 0.15,
+                           plain->test - of[DISTILLED].test);
     if (!control && cj_lab_wants_pictures(r)) draw(c, r, of);
 }
 
