@@ -21,8 +21,8 @@ struct cj_optim {
     const cj_comm *comm; /* NULL: one process */
     double lr_value, clip_value;
     bool maximise, scheduled;
-    cj_rate rate; /* when scheduled */
-    int count;    /* parameters when it was made */
+    cj_rate rate;                   /* when scheduled */
+    int count;                      /* parameters when it was made */
     struct cj__custom_rule *custom; /* a rule written in operators (custom.c), or NULL */
 };
 
