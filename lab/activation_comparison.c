@@ -55,7 +55,7 @@ static cj_module *net_new(cj_ctx *c, const struct kind *k, int64_t in, int64_t o
     *(net *)cj_module_self(m) = (net){ m, k };
     for (int i = 0; i < LAYERS; i++) {
         int64_t from = i ? WIDTH : in, to = i + 1 < LAYERS ? WIDTH * k->wide : out;
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "%d", i);
         cj_module_add(m, name, cj_linear(c, from, to, .init_std = k->gain / sqrt((double)from), .zero_bias = true));
     }

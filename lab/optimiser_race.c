@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { STEPS = 300, RULES = 13, METHODS = 5 };
+enum { STEPS = 300, RULES = 17, METHODS = 5 };
 
 typedef cj_optim *maker(cj_params *p, double scale);
 /* clang-format off */
@@ -27,10 +27,15 @@ static cj_optim *nadam(cj_params *p, double s) { return cj_nadam(p, .lr = 0.1 * 
 static cj_optim *sign_sgd(cj_params *p, double s) { return cj_sign_sgd(p, .lr = 0.0103 * s); }
 static cj_optim *lion(cj_params *p, double s) { return cj_lion(p, .lr = 0.0103 * s); }
 static cj_optim *rms_momentum(cj_params *p, double s) { return cj_rmsprop(p, .lr = 0.005 * s, .momentum = 0.8); }
+static cj_optim *adadelta(cj_params *p, double s) { return cj_adadelta(p, .lr = 5 * s, .eps = 1e-4); }
+static cj_optim *radam(cj_params *p, double s) { return cj_radam(p, .lr = 0.1 * s); }
+static cj_optim *rprop(cj_params *p, double s) { return cj_rprop(p, .lr = 0.01 * s); }
+static cj_optim *asgd(cj_params *p, double s) { return cj_asgd(p, .lr = 1.9 * s, .lambda = CJ_ZERO, .start = 100); }
 static const struct { const char *name; maker *make; double on_rosenbrock; } rules[RULES] = {
     { "gradient descent", gd, 5e-4 }, { "heavy ball", heavy_ball, 5e-4 }, { "Nesterov", nesterov, 5e-4 }, { "AdaGrad", adagrad, 1 },
     { "RMSProp", rmsprop, 1 }, { "Adam", adam, 1 }, { "AdamW", adamw, 1 }, { "AMSGrad", amsgrad, 1 }, { "AdaMax", adamax, 1 },
-    { "NAdam", nadam, 1 }, { "SignSGD", sign_sgd, 1 }, { "Lion", lion, 1 }, { "RMSProp, momentum", rms_momentum, 1 } };
+    { "NAdam", nadam, 1 }, { "SignSGD", sign_sgd, 1 }, { "Lion", lion, 1 }, { "RMSProp, momentum", rms_momentum, 1 },
+    { "Adadelta", adadelta, 1 }, { "RAdam", radam, 5e-3 }, { "Rprop", rprop, 1 }, { "averaged SGD", asgd, 5e-4 } };
 /* clang-format on */
 
 static cj_tensor *valley(cj_ctx *c, void *user, cj_tensor *const *x, int n)

@@ -259,6 +259,53 @@ static void changed_constant(void **state)
     cj_ctx_free(c);
 }
 
+/* What a user gets wrong around a step: each is one sentence that says where, and parameters, states and random numbers are as they were. */
+static void bad_input_changes_nothing(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 });
+    rig r;
+    assert_true(rig_build(&r, c, 5) && rig_step(&r));
+    snapshot before = snapshot_of(&r);
+    const double rate = cj_optim_lr(r.opt);
+    cj_module *inner = cj_sequential(c, cj_linear(c, 3, 4), cj_linear(c, 5, 2)), *outer = cj_sequential(c, cj_linear(c, 3, 3), inner);
+    int members = cj_module_children(inner), named = cj_params_count(cj_module_params(inner));
+    assert_ok(c);
+#define STAYS(code, text, ...)                                                                                                             \
+    do {                                                                                                                                   \
+        cj_scope scope = cj_scope_open(c);                                                                                                 \
+        (void)(__VA_ARGS__);                                                                                                               \
+        assert_error(c, code, text);                                                                                                       \
+        assert_sentence(c, text);                                                                                                          \
+        cj_scope_close(scope);                                                                                                             \
+        cj_clear(c);                                                                                                                       \
+        assert_unchanged(&r, &before, __LINE__);                                                                                           \
+    } while (0)
+    /* a layer fed the wrong shape is named by its path */
+    STAYS(CJ_ESHAPE, ", in 1.1", cj_minimise(r.opt, cj_sum(cj_forward(outer, F(2, 3)))));
+    /* targets out of range */
+    cj_tensor *wrong = cj_keep(cj_full(c, 99, cj_shape_of(r.y), CJ_I64)), *below = cj_keep(cj_full(c, -1, cj_shape_of(r.y), CJ_I64));
+    STAYS(CJ_EINDEX, "cross_entropy: target 99 at position 0 is outside",
+          cj_minimise(r.opt, cj_cross_entropy(cj_forward(r.net, r.x), wrong)));
+    STAYS(CJ_EINDEX, "cross_entropy: target -1 at position 0 is outside",
+          cj_minimise(r.opt, cj_cross_entropy(cj_forward(r.net, r.x), below)));
+    /* learning rates that are not finite */
+    STAYS(CJ_EVALUE, "learning rate nan", (cj_optim_set_lr(r.opt, NAN), 0));
+    STAYS(CJ_EVALUE, "learning rate inf", (cj_optim_set_lr(r.opt, INFINITY), 0));
+    STAYS(CJ_EVALUE, "learning rate inf", cj_radam(cj_module_params(inner), .lr = INFINITY));
+    assert_true(cj_optim_lr(r.opt) == rate);
+    /* names used twice */
+    STAYS(CJ_EVALUE, "module Sequential: '1' is there already", cj_module_add(inner, "1", cj_relu_layer(c)));
+    STAYS(CJ_EVALUE, "module Linear: 'weight' is there already", cj_module_param(cj_module_child(inner, 0), "weight", F(2)));
+    STAYS(CJ_EVALUE, "module Linear: 'bias' is there already", cj_module_buffer(cj_module_child(inner, 0), "bias", F(2)));
+    assert_int_equal(cj_module_children(inner), members);
+    assert_int_equal(cj_params_count(cj_module_params(inner)), named);
+#undef STAYS
+    assert_true(rig_step(&r));
+    snapshot_free(&before);
+    cj_ctx_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,7 +314,7 @@ int main(void)
         cmocka_unit_test(cancelled_in_replay),
         cmocka_unit_test(cancel_is_seen_and_cleared),
         cmocka_unit_test(memory_cap),
-
+        cmocka_unit_test(bad_input_changes_nothing),
         cmocka_unit_test(changed_constant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

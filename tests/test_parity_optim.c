@@ -1,4 +1,4 @@
-/* Optimisers, averages, schedules and L-BFGS against PyTorch (tools/fixtures_optim.py): 100 steps of each rule in f64 to 1e-10 and in f32 to 1e-6, learning rates
+/* Optimisers, averages, schedules and L-BFGS against PyTorch (tools/fixtures_optim.py): 100 steps of each rule in f64 to 1e-10 (where PyTorch computes in f64) and in f32 to 1e-6, learning rates
  * to 1e-12. */
 #include "parity.h"
 
@@ -30,6 +30,19 @@ static cj_optim *optimiser(const char *name, cj_params *p)
                                .lr = 0.005, .beta1 = 0.8, .beta2 = 0.95, .weight_decay = 0.1, .momentum_decay = 0.02, .decoupled = true });
     if (IS("sgd_maximise")) return cj_sgd(p, &(cj_sgd_opts){ .lr = 0.001, .momentum = 0.5, .weight_decay = 0.1, .maximise = true });
     if (IS("clip_value")) return cj_sgd(p, &(cj_sgd_opts){ .lr = 0.1, .momentum = 0.9, .clip_value = 0.05 });
+    if (IS("sgd")) return cj_sgd(p, &(cj_sgd_opts){ .lr = 0.05 });
+    if (IS("nesterov")) return cj_sgd(p, &(cj_sgd_opts){ .lr = 0.02, .momentum = 0.9, .nesterov = true, .weight_decay = 0.1 });
+    if (IS("adam")) return cj_adam(p, &(cj_adam_opts){ .lr = 0.005, .weight_decay = 0.1 });
+    if (IS("adamw")) return cj_adamw(p, &(cj_adam_opts){ .lr = 0.005, .beta1 = 0.8, .beta2 = 0.95, .weight_decay = 0.1 });
+    if (IS("adadelta")) return cj_adadelta(p, &(cj_adadelta_opts){ .lr = 0.5 });
+    if (IS("adadelta_decay")) return cj_adadelta(p, &(cj_adadelta_opts){ .lr = 0.3, .rho = 0.8, .eps = 1e-4, .weight_decay = 0.1 });
+    if (IS("radam")) return cj_radam(p, &(cj_radam_opts){ .lr = 0.01 });
+    if (IS("radam_decay"))
+        return cj_radam(p, &(cj_radam_opts){ .lr = 0.01, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1 });
+    if (IS("rprop")) return cj_rprop(p, &(cj_rprop_opts){ .lr = 0.01 });
+    if (IS("rprop_limits")) return cj_rprop(p, &(cj_rprop_opts){ .lr = 0.02, .shrink = 0.4, .grow = 1.1, .least = 1e-4, .most = 0.05 });
+    if (IS("asgd")) return cj_asgd(p, &(cj_asgd_opts){ .lr = 0.05 });
+    if (IS("asgd_mean")) return cj_asgd(p, &(cj_asgd_opts){ .lr = 0.1, .lambda = 0.01, .alpha = 0.6, .start = 20, .weight_decay = 0.1 });
     fail_msg("optimiser %s", name);
     return NULL;
 }
@@ -87,6 +100,34 @@ static void parameters(regression *r, const values *want, double tol, int line, 
     cj_tensor *both[2] = { cj_reshape(cj_params_at(r->p, 0), CJ_SHAPE(6)), cj_params_at(r->p, 1) };
     expect(cj_cat(both, 2, 0), want, tol, line, what);
     cj_grad_mode(r->c, was);
+    cj_scope_close(s);
+}
+
+/* PyTorch keeps the product of NAdam's momenta and the rate of averaged SGD in f32, 6e-8 of each, whatever the parameters are. */
+static double allowed(const regression *r, const char *name)
+{
+    if (r->t == CJ_F32) return 1e-6;
+    return strncmp(name, "nadam", 5) == 0 ? 1e-8 : strncmp(name, "asgd", 4) == 0 ? 3e-8 : 1e-10;
+}
+
+/* The states "ax" of averaged SGD, one after the other. */
+typedef struct gathered {
+    cj_tensor *part[2];
+    int n;
+} gathered;
+static void take_mean(void *user, const char *name, cj_tensor *t)
+{
+    gathered *k = user;
+    if (strncmp(name, "ax.", 3) == 0 && k->n < 2) k->part[k->n++] = t;
+}
+static void mean_state(regression *r, const values *want, int line)
+{
+    gathered k = { .n = 0 };
+    cj_scope s = cj_scope_open(r->c);
+    cj_optim_state(r->o, take_mean, &k);
+    assert_int_equal(k.n, 2);
+    k.part[0] = cj_reshape(k.part[0], CJ_SHAPE(6));
+    expect(cj_cat(k.part, 2, 0), want, allowed(r, "asgd"), line, "asgd's mean");
     cj_scope_close(s);
 }
 
@@ -157,8 +198,10 @@ static void test_fixture(void **state)
             read_values(line + used, &v);
             while (r.done < at) step(&r);
             snprintf(what, sizeof what, "%s %s, step %d", name, dtype, at);
-            /* PyTorch keeps the product of NAdam's momenta in f32 whatever the parameters are. */
-            parameters(&r, &v, r.t == CJ_F32 ? 1e-6 : strncmp(name, "nadam", 5) == 0 ? 1e-8 : 1e-10, number, what);
+            parameters(&r, &v, allowed(&r, name), number, what);
+        } else if (strncmp(line, "mean ", 5) == 0) {
+            read_values(line + 5, &v);
+            mean_state(&r, &v, number);
         } else if (sscanf(line, "average %31s %n", name, &used) == 1) {
             read_values(line + used, &v);
             averages(&r, name, &v, number);
@@ -182,7 +225,7 @@ static void test_fixture(void **state)
     }
     cj_ctx_free(r.c);
     fclose(f);
-    assert_int_equal(runs, 28);
+    assert_int_equal(runs, 52);
     assert_int_equal(schedules, 10);
     assert_int_equal(means, 2);
     assert_int_equal(plateaus, 1);

@@ -42,6 +42,18 @@ RULES = {
     "nadam_decoupled": lambda p: O.NAdam(p, lr=0.005, betas=(0.8, 0.95), weight_decay=0.1, momentum_decay=0.02, decoupled_weight_decay=True),
     "sgd_maximise": lambda p: O.SGD(p, lr=0.001, momentum=0.5, weight_decay=0.1, maximize=True),
     "clip_value": lambda p: O.SGD(p, lr=0.1, momentum=0.9),
+    "sgd": lambda p: O.SGD(p, lr=0.05),
+    "nesterov": lambda p: O.SGD(p, lr=0.02, momentum=0.9, nesterov=True, weight_decay=0.1),
+    "adam": lambda p: O.Adam(p, lr=0.005, weight_decay=0.1),
+    "adamw": lambda p: O.AdamW(p, lr=0.005, betas=(0.8, 0.95), weight_decay=0.1),
+    "adadelta": lambda p: O.Adadelta(p, lr=0.5),
+    "adadelta_decay": lambda p: O.Adadelta(p, lr=0.3, rho=0.8, eps=1e-4, weight_decay=0.1),
+    "radam": lambda p: O.RAdam(p, lr=0.01),
+    "radam_decay": lambda p: O.RAdam(p, lr=0.01, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1),
+    "rprop": lambda p: O.Rprop(p, lr=0.01),
+    "rprop_limits": lambda p: O.Rprop(p, lr=0.02, etas=(0.4, 1.1), step_sizes=(1e-4, 0.05)),
+    "asgd": lambda p: O.ASGD(p, lr=0.05),
+    "asgd_mean": lambda p: O.ASGD(p, lr=0.1, lambd=0.01, alpha=0.6, t0=20, weight_decay=0.1),
 }
 for dtype in (torch.float64, torch.float32):
     for name, make in RULES.items():
@@ -56,6 +68,8 @@ for dtype in (torch.float64, torch.float32):
             opt.step()
             if step in (1, 2, 10, 50, 100):
                 emit("step %d" % step, torch.cat([w.reshape(-1), b]))
+        if name == "asgd_mean":
+            emit("mean", torch.cat([opt.state[w]["ax"].reshape(-1), opt.state[b]["ax"]]))
 
 # ---- averages of SGD's iterates ----------------------------------------------------------------------------------------------------------------------
 for name, multi in (("swa", None), ("ema", get_ema_multi_avg_fn(0.9))):

@@ -144,7 +144,7 @@ static cj_module *build(cj_ctx *c, const cj_model_data *d, const cj_options *o)
     r->conv1 = cj_module_add(m, "conv1", conv(c, d->channels, in, 3, 1));
     r->bn1 = cj_module_add(m, "bn1", cj_batch_norm_layer(c, in, .relu = true));
     for (int i = 0; i < stages && cj_ok(c); i++) {
-        char name[16];
+        char name[24];
         int64_t out = i == 0 ? in : 2 * in;
         snprintf(name, sizeof name, "layer%d", i + 1);
         r->layer[i] = cj_module_add(m, name, stage_new(c, in, out, i == 0 ? 1 : 2, blocks[i], project));

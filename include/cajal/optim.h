@@ -115,6 +115,73 @@ typedef struct cj_lion_opts {
 } cj_lion_opts;
 CJ_API cj_optim *cj_lion(cj_params *p, const cj_lion_opts *opts);            /* p -= lr sign(beta1 m + (1 - beta1) g); m = beta2 m + (1 - beta2) g (Chen et al. 2023) */
 
+/* Four more, written as rules of the kind below (rules.c), on every device. */
+typedef struct cj_adadelta_opts {
+    double lr;             /* 1 */
+    double rho;            /* 0.9 */
+    double eps;            /* 1e-6 */
+    double weight_decay;
+    double clip_norm, clip_value;
+    bool maximise;
+    const cj_comm *comm;
+} cj_adadelta_opts;
+/* v = rho v + (1 - rho) g²; d = g sqrt(u + eps) / sqrt(v + eps); u = rho u + (1 - rho) d²; p -= lr d (Zeiler 2012) */
+CJ_API cj_optim *cj_adadelta(cj_params *p, const cj_adadelta_opts *opts);
+typedef struct cj_radam_opts {
+    double lr;             /* 1e-3 */
+    double beta1, beta2;   /* 0.9, 0.999 */
+    double eps;            /* 1e-8 */
+    double weight_decay;
+    double clip_norm, clip_value;
+    bool maximise;
+    const cj_comm *comm;
+} cj_radam_opts;
+/* Adam whose adaptive rate is rectified, and left out while the variance of its estimate is infinite (Liu et al. 2020) */
+CJ_API cj_optim *cj_radam(cj_params *p, const cj_radam_opts *opts);
+typedef struct cj_rprop_opts {
+    double lr;             /* 0.01: every element's first step; schedules change nothing */
+    double shrink, grow;   /* 0.5, 1.2 */
+    double least, most;    /* 1e-6, 50 */
+    double clip_norm, clip_value;
+    bool maximise;
+    const cj_comm *comm;
+} cj_rprop_opts;
+/* p -= s sign(g), s of each element times grow where g keeps its sign and times shrink, with no step, where it changes; for whole batches (Riedmiller & Braun 1993) */
+CJ_API cj_optim *cj_rprop(cj_params *p, const cj_rprop_opts *opts);
+typedef struct cj_asgd_opts {
+    double lr;             /* 0.01 */
+    double lambda;         /* 1e-4 */
+    double alpha;          /* 0.75 */
+    double start;          /* 1e6: steps before the mean begins */
+    double weight_decay;
+    double clip_norm, clip_value;
+    bool maximise;
+    const cj_comm *comm;
+} cj_asgd_opts;
+/* e = lr / (1 + lambda lr (t - 1))^alpha; p = (1 - lambda e) p - e g; the state "ax" is the mean of p (Polyak & Juditsky 1992) */
+CJ_API cj_optim *cj_asgd(cj_params *p, const cj_asgd_opts *opts);
+
+/* A rule of your own. update returns the new value of a parameter and puts the new values of its states into state[0 … states-1]; all of the parameter's shape and, for
+ * half-precision parameters too, f32 (f64). It is written in operators, so it is captured and fused with the rest of the step, and runs where they run. lr (the rate of
+ * this step) and t (1, 2, …) are 0-d f64 tensors. What it returns wrong, or an error in it, changes nothing. */
+#define CJ_MAX_RULE_STATES 4
+typedef struct cj_rule {
+    const char *name;
+    cj_tensor *(*update)(cj_ctx *c, const void *payload, cj_tensor *p, cj_tensor *g, cj_tensor **state, cj_tensor *lr, cj_tensor *t);
+    int states;
+    const char *state_name[CJ_MAX_RULE_STATES];  /* in checkpoints, before the parameter's name: "exp_avg.0.weight" */
+    double initial[CJ_MAX_RULE_STATES];
+    const void *payload;                         /* copied */
+    size_t payload_size;
+} cj_rule;
+typedef struct cj_custom_optim_opts {
+    double lr;             /* 0.01 */
+    double clip_norm, clip_value;
+    bool maximise;
+    const cj_comm *comm;
+} cj_custom_optim_opts;
+CJ_API cj_optim *cj_custom_optim(cj_params *p, const cj_rule *rule, const cj_custom_optim_opts *opts);
+
 /* Gradients of this optimiser's parameters, then the step. False: an error is set and nothing changed. */
 CJ_API bool cj_minimise(cj_optim *o, cj_tensor *loss);
 /* Adds weight · d loss/d p to the gradients; cj_step then uses their sum. For batches that do not fit. */

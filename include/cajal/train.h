@@ -63,10 +63,28 @@ CJ_API cj_tensor *cj_task_loss(cj_task task, cj_tensor *prediction, cj_tensor *y
 
 /* ---- the loop ----------------------------------------------------------------------------------------------------------------------------- */
 
-typedef enum cj_optimiser { CJ_ADAM, CJ_SGD, CJ_MOMENTUM, CJ_ADAMW } cj_optimiser;
-typedef enum cj_schedule { CJ_CONSTANT, CJ_COSINE, CJ_LINEAR } cj_schedule;
+typedef enum cj_optimiser {
+    CJ_ADAM,
+    CJ_SGD,
+    CJ_MOMENTUM,
+    CJ_ADAMW,
+    CJ_NESTEROV,
+    CJ_NADAM,
+    CJ_ADAMAX,
+    CJ_AMSGRAD,
+    CJ_RMSPROP,
+    CJ_ADAGRAD,
+    CJ_LION,
+    CJ_SIGN_SGD,
+    CJ_ADADELTA,
+    CJ_RADAM,
+    CJ_OPTIMISERS
+} cj_optimiser;
+CJ_API double cj_usual_lr(cj_optimiser kind);  /* 1e-3; SGD 0.1, momentum and Nesterov 0.01, the others as in optim.h */
+typedef enum cj_schedule { CJ_CONSTANT, CJ_COSINE, CJ_LINEAR, CJ_STEPS, CJ_EXPONENTIAL, CJ_ONE_CYCLE, CJ_RESTARTS } cj_schedule;
 
-/* Learning rate of a step (0 … steps-1): lr · (step+1)/warmup first, then constant, down a half cosine or a line to 0. */
+/* Learning rate of a step (0 … steps-1): lr · (step+1)/warmup first, then constant, down a half cosine or a line to 0; in three stretches lr, lr/10, lr/100; in equal
+ * ratios to lr/100; one cycle (cj_rate_one_cycle); or three half cosines, each twice as long as the one before. */
 CJ_API double cj_schedule_lr(cj_schedule kind, double lr, int64_t step, int64_t steps, int64_t warmup);
 
 typedef struct cj_progress {
@@ -93,12 +111,16 @@ typedef struct cj_train_opts {
     int64_t least_steps;       /* epochs go on until so many steps are done: small data sets have few steps in an epoch */
     int64_t batch;             /* 32 */
     cj_optimiser optimiser;
-    double lr;                 /* 0: 1e-3; SGD and momentum: 0.1 and 0.01 */
-    double momentum;           /* 0.9, for CJ_MOMENTUM; beta1 of CJ_ADAM and CJ_ADAMW */
+    double lr;                 /* 0: cj_usual_lr */
+    double momentum;           /* 0.9, for CJ_MOMENTUM and CJ_NESTEROV; beta1 of Adam and its kin */
     double weight_decay;       /* AdamW: 0.01 */
     double clip;               /* total gradient norm; 0: never */
     cj_schedule schedule;
     int64_t warmup;            /* steps */
+    double label_smoothing;    /* of the task's cross-entropy, in training alone; 0 … 1 */
+    double ema;                /* not 0: decay of a moving average of the parameters. It is what is evaluated, saved as the model, and in the module after the last step;
+                                  for models with one optimiser */
+    int64_t accumulate;        /* parts in which a batch's gradients are computed and summed, one after the other, where a whole batch does not fit; 0, 1: one */
     int64_t eval_every;        /* steps between evaluations; 0: once an epoch */
     int64_t save_every;        /* steps between checkpoints; 0: by the clock, about every 15 seconds. The last one is always written. */
     int64_t patience;          /* stops after so many evaluations without a better one; 0: never */

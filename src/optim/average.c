@@ -171,3 +171,23 @@ int cj_average_state(cj_average *a, void (*visit)(void *user, const char *name, 
     visit(user, "averaged", a->count);
     return n + 1;
 }
+
+int cj__average_saved(cj_average *a, void (*visit)(void *user, const char *name, cj_tensor *t), void *user)
+{
+    int n = 0;
+    for (int t = CJ_F32; a && t <= CJ_F16; t++) {
+        if (!a->saved[t]) continue;
+        char name[64];
+        snprintf(name, sizeof name, "saved.%s", cj_dtype_name((cj_dtype)t));
+        visit(user, name, a->saved[t]);
+        n++;
+    }
+    return n;
+}
+
+/* Parameters, averages and saved parameters have just been read: the averages are in, unless there was none yet. */
+bool cj__average_resume(cj_average *a)
+{
+    a->in = cj_average_count(a) > 0;
+    return !a->in || cj_average_swap_out(a);
+}

@@ -127,6 +127,7 @@ static void optim_free(cj_object *o)
         for (int k = 0; k < 3; k++) cj_release(p->state[t][k]);
     }
     cj_release(p->lr);
+    cj__custom_free(p);
     cj__free(p->ctx, p, sizeof *p);
 }
 
@@ -204,7 +205,7 @@ cj_optim *cj__optim_new(cj_params *p, const cj__optim_request *r)
         if (a->rule == CJ_UPDATE_NADAM) o->product[t] = state(c, CJ_F64, 0, 0, 1);
         for (int k = 0; k < a->states; k++) o->state[t][k] = state(c, wide, 1, flat->numel, r->initial);
         if (o->comm) cj_assign_(flat, cj_broadcast(flat, comm, 0));
-        if ((cj_dtype)t == wide) continue;
+        if ((cj_dtype)t == wide || r->custom) continue;
         o->master[t] = state(c, wide, 1, flat->numel, 0);
         cj_assign_(o->master[t], flat);
     }
@@ -290,13 +291,14 @@ static bool update(cj_optim *o, cj_tensor **g, cj_tensor *zero)
     /* Whatever can fail comes first; then all updates, which cannot be cancelled half way. */
     for (int i = 0; i < p->n && o->comm; i++) g[i] = cj_mul_scalar(cj_all_sum(g[i], o->comm), 1.0 / o->comm->size);
     for (int i = 0; i < p->n && o->clip_value > 0; i++) g[i] = cj_clamp(g[i], -o->clip_value, o->clip_value);
-    if (dtypes > 1 && o->attrs.clip_norm > 0) clip_together(o, g);
+    if ((dtypes > 1 || o->custom) && o->attrs.clip_norm > 0) clip_together(o, g);
     for (int i = 0; i < p->n && o->maximise; i++) g[i] = cj_neg(g[i]);
     for (int i = 0; i < p->n; i++) g[i] = cj_contiguous(g[i]);
     bool ok = cj__cancel_check(c) && (p->n <= FEW_SLICES || cj__scratch(c, (size_t)p->n * sizeof(cj_update_slice)));
     c->committing = ok;
     if (o->scheduled) ok = ok && cj__optim_write_rate(o);
-    for (int t = CJ_F32; t <= CJ_F16 && ok; t++) {
+    if (o->custom) ok = ok && cj__custom_update(o, g);
+    for (int t = CJ_F32; t <= CJ_F16 && ok && !o->custom; t++) {
         if (!p->flat[t]) continue;
         int n = 0;
         in[n++] = o->step[t];
@@ -394,6 +396,7 @@ bool cj_optim_group(cj_optim *o, const char *ending, double lr_factor, double we
     if (!(lr_factor >= 0 && isfinite(lr_factor) && weight_decay >= 0 && isfinite(weight_decay)))
         return cj__error(c, CJ_EVALUE, "optim_group %s: factor %g and weight decay %g must be finite and not negative", ending, lr_factor,
                          weight_decay);
+    if (o->custom) return cj__error(c, CJ_EVALUE, "optim_group: a rule written in operators has no groups of parameters");
     if (c->backend) return cj__error(c, CJ_EDEVICE, "optim_group: groups of parameters are on the CPU");
     size_t bytes = (size_t)(2 * p->n + 1) * sizeof(double);
     double *row = cj__alloc(c, bytes);
@@ -449,6 +452,7 @@ int cj_optim_state(cj_optim *o, void (*visit)(void *user, const char *name, cj_t
             n++;
         }
     }
+    n += cj__custom_state(o, visit, user);
     if (o) visit(user, "lr", o->lr), n++;
     return n;
 }

@@ -21,8 +21,9 @@ struct cj_optim {
     const cj_comm *comm; /* NULL: one process */
     double lr_value, clip_value;
     bool maximise, scheduled;
-    cj_rate rate; /* when scheduled */
-    int count;    /* parameters when it was made */
+    cj_rate rate;                   /* when scheduled */
+    int count;                      /* parameters when it was made */
+    struct cj__custom_rule *custom; /* a rule written in operators (custom.c), or NULL */
 };
 
 /* What a constructor asks for: the rule and what is common to all. */
@@ -34,10 +35,20 @@ typedef struct cj__optim_request {
     double lr, clip_value;
     bool maximise;
     const cj_comm *comm;
+    bool custom; /* the rule keeps its states itself */
 } cj__optim_request;
 cj_optim *cj__optim_new(cj_params *p, const cj__optim_request *r);
 double cj__value_or(double v, double usual); /* an option: 0 means the usual value, CJ_ZERO zero */
 
 bool cj__optim_write_rate(cj_optim *o); /* scheduled: the rate of the step to come, into its tensor */
+
+/* custom.c */
+bool cj__custom_update(cj_optim *o, cj_tensor **g); /* all parameters and states, or none */
+int cj__custom_state(cj_optim *o, void (*visit)(void *user, const char *name, cj_tensor *t), void *user);
+void cj__custom_free(cj_optim *o);
+
+/* average.c: the parameters while the averages are in, and their return after a checkpoint that was written then. */
+int cj__average_saved(cj_average *a, void (*visit)(void *user, const char *name, cj_tensor *t), void *user);
+bool cj__average_resume(cj_average *a);
 
 #endif

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "optim/optim.h"
 #include "train/manifest.h"
 
 /* ---- lists of named tensors -------------------------------------------------------------------------------------------------------------------- */
@@ -77,6 +78,11 @@ static void list_add_optims(list *l, const cj_snapshot *k)
         if (i > 0) snprintf(prefix, sizeof prefix, "optim%d.", i);
         cj_optim_state(k->optim[i], list_add_optim, l);
     }
+    l->prefix = NULL;
+    if (!k->average) return;
+    l->prefix = "ema.";
+    cj_average_state(k->average, list_add, l);
+    cj__average_saved(k->average, list_add, l);
     l->prefix = NULL;
 }
 
@@ -245,7 +251,7 @@ static bool load_generation(cj_ctx *c, const char *folder, const cj_generation *
         assign(&model, model_file);
         assign(&state, state_file);
         assign(&top, best_file);
-        ok = c->error == CJ_OK;
+        ok = c->error == CJ_OK && (!k->optims || !k->average || cj__average_resume(k->average));
     }
     if (ok && k->optims) {
         numbers.metrics_bytes = g->metrics_bytes;

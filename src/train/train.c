@@ -24,6 +24,7 @@ typedef struct loop {
     int64_t per_epoch, total;
     cj_optim *optim[CJ_MAX_PARTS]; /* one, or one for each of the model's parts */
     int optims;
+    cj_average *average; /* of the parameters, where ema asks for it */
     cj_plan *plan;
     int uncompiled; /* steps of the plan so far, up to the first compiled one */
     int traced;     /* steps taken before the plan was compiled */
@@ -47,15 +48,66 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+double cj_usual_lr(cj_optimiser kind)
+{
+    switch (kind) {
+    case CJ_SGD: return 0.1;
+    case CJ_MOMENTUM:
+    case CJ_NESTEROV:
+    case CJ_RMSPROP:
+    case CJ_ADAGRAD: return 0.01;
+    case CJ_NADAM:
+    case CJ_ADAMAX: return 2e-3;
+    case CJ_LION: return 1e-4;
+    case CJ_ADADELTA: return 1;
+    default: return 1e-3;
+    }
+}
+
 double cj_schedule_lr(cj_schedule kind, double lr, int64_t step, int64_t steps, int64_t warmup)
 {
     if (step < warmup) return lr * (double)(step + 1) / (double)warmup;
     if (kind == CJ_CONSTANT || steps <= warmup) return lr;
-    double share = (double)(step - warmup) / (double)(steps - warmup);
-    return kind == CJ_LINEAR ? lr * (1 - share) : lr * 0.5 * (1 + cos(3.14159265358979323846 * share));
+    int64_t t = step - warmup, n = steps - warmup;
+    double share = (double)t / (double)n;
+    cj_rate r;
+    switch (kind) {
+    case CJ_LINEAR: return lr * (1 - share);
+    case CJ_STEPS: r = cj_rate_step(lr, (n + 2) / 3, 0.1); break;
+    case CJ_EXPONENTIAL: return lr * pow(0.01, share);
+    case CJ_ONE_CYCLE: r = cj_rate_one_cycle(lr, n, NULL); break;
+    case CJ_RESTARTS: r = cj_rate_cosine_restarts(lr, 0, (n + 6) / 7, 2); break; /* 1 + 2 + 4 parts */
+    default: return lr * 0.5 * (1 + cos(3.14159265358979323846 * share));
+    }
+    return n < 4 ? lr : cj_rate_at(&r, t); /* so few steps have no cycle */
 }
 
 /* ---- one step ------------------------------------------------------------------------------------------------------------------------------------ */
+
+static cj_tensor *loss_of(loop *l, cj_tensor *x, cj_tensor *y)
+{
+    if (l->o.loss) return l->o.loss(l->module, x, y);
+    cj_tensor *prediction = cj_forward(l->module, x);
+    if (l->o.label_smoothing > 0) return cj_cross_entropy(prediction, y, &(cj_loss_opts){ .label_smoothing = l->o.label_smoothing });
+    return cj_task_loss(l->o.task, prediction, y);
+}
+
+/* The batch part by part, each with its share of the examples: the mean of all, and its gradients, without holding more than a part's activations. */
+static cj_tensor *accumulated(loop *l, cj_tensor *x, cj_tensor *y)
+{
+    int64_t n = cj_size(x, 0), parts = l->o.accumulate < n ? l->o.accumulate : n;
+    cj_tensor *sum = NULL;
+    for (int64_t k = 0; k < parts && cj_ok(l->ctx); k++) {
+        int64_t from = k * n / parts, to = (k + 1) * n / parts;
+        double share = (double)(to - from) / (double)n;
+        cj_tensor *part = loss_of(l, cj_slice(x, 0, from, to, 1), cj_slice(y, 0, from, to, 1));
+        cj_tensor *term = cj_mul_scalar(cj_detach(part), share);
+        sum = sum ? cj_add(sum, term) : term;
+        cj_accumulate(l->optim[0], part, share);
+    }
+    cj_step(l->optim[0]);
+    return sum;
+}
 
 static void step_fn(cj_ctx *c, void *user, cj_tensor *const *in, cj_tensor **out)
 {
@@ -66,8 +118,13 @@ static void step_fn(cj_ctx *c, void *user, cj_tensor *const *in, cj_tensor **out
         out[0] = m->step(l->module, l->optim, in[0], in[1]);
         return;
     }
-    out[0] = l->o.loss ? l->o.loss(l->module, in[0], in[1]) : cj_task_loss(l->o.task, cj_forward(l->module, in[0]), in[1]);
-    cj_minimise(l->optim[0], out[0]);
+    if (l->o.accumulate > 1) {
+        out[0] = accumulated(l, in[0], in[1]);
+    } else {
+        out[0] = loss_of(l, in[0], in[1]);
+        cj_minimise(l->optim[0], out[0]);
+    }
+    if (l->average) cj_average_update(l->average);
 }
 
 /* All rows at once, and the loss that the solution has. */
@@ -111,7 +168,7 @@ static bool compute(loop *l, cj_tensor **loss)
         if (lr != cj_optim_lr(l->optim[i])) cj_optim_set_lr(l->optim[i], lr);
     if (!make_batch(l, xy)) return false;
     const cj_model *m = l->o.model;
-    c->whole = m && m->step; /* several updates: all or none */
+    c->whole = (m && m->step) || l->average || l->o.accumulate > 1; /* several updates: all or none */
     if (m && m->fit) fit(l, xy, loss);
     else if (l->o.eager) step_fn(c, l, xy, loss);
     else if (!l->plan) l->plan = cj_capture(c, step_fn, l, xy, 2, loss);
@@ -329,6 +386,17 @@ static bool keep_best(loop *l)
     return true;
 }
 
+/* The parameters of training back where the averages are, whatever happened meanwhile. */
+static bool swap_out(loop *l)
+{
+    cj_ctx *c = l->ctx;
+    bool cancelled = cj_error(c) == CJ_ECANCELLED;
+    if (cancelled) cj_clear(c);
+    bool ok = cj_average_swap_out(l->average);
+    if (cancelled) cj_cancel(c);
+    return ok && !cancelled;
+}
+
 /* Evaluates and logs: all of it or, when cancelled, nothing, so that it is done again after the resume. */
 static bool evaluate(loop *l)
 {
@@ -338,7 +406,10 @@ static bool evaluate(loop *l)
     bool had_best = l->k.have_best, ok = true;
     s->train_loss = running_loss(l);
     cj_evaluate_opts how = { .task = l->o.task, .model = l->o.model, .batch = 4 * l->o.batch };
-    if (l->o.val) ok = cj_evaluate(l->module, l->o.val, &s->val, &how) && keep_best(l);
+    bool average = l->o.val && l->average;
+    if (average) ok = cj_average_swap_in(l->average);
+    if (ok && l->o.val) ok = cj_evaluate(l->module, l->o.val, &s->val, &how) && keep_best(l);
+    if (average) ok = swap_out(l) && ok;
     ok = ok && cj__cancel_check(l->ctx);
     ok = ok && !cj_is_poison(cj_assign_(l->k.loss_sum, cj_zeros_like(l->k.loss_sum))) && log_events(l) && log_line(l);
     if (ok) s->logged = s->step;
@@ -355,7 +426,9 @@ static bool save(loop *l)
         return cj__error(l->ctx, CJ_EFILE, "%s/metrics.jsonl: %s", l->o.folder, strerror(errno));
     l->k.state.rng = cj_rng_get(l->ctx);
     cj_scope s = cj_scope_open(l->ctx);
-    bool ok = cj__checkpoint_save(l->ctx, l->o.folder, &l->k);
+    bool average = l->average && cj_average_count(l->average) > 0, ok = !average || cj_average_swap_in(l->average);
+    ok = ok && cj__checkpoint_save(l->ctx, l->o.folder, &l->k);
+    if (average) ok = swap_out(l) && ok;
     cj_scope_close(s);
     l->saved_at = now();
     if (ok) report(l, NULL, l->k.last.model.name, NULL);
@@ -377,28 +450,51 @@ static bool check(cj_ctx *c, const cj_examples *train, cj_train_opts *o)
         return cj__error(c, CJ_EVALUE, "train: batch, epochs, steps, warmup and intervals must not be negative");
     if (o->batch < 1) o->batch = 32;
     if (o->epochs == 0 && o->steps == 0) o->epochs = 10;
-    if (o->lr == 0) o->lr = o->optimiser == CJ_SGD ? 0.1 : o->optimiser == CJ_MOMENTUM ? 0.01 : 1e-3;
+    if (o->lr == 0) o->lr = cj_usual_lr(o->optimiser);
     if (o->lr == CJ_ZERO) o->lr = 0;
-    if (!(o->lr >= 0)) return cj__error(c, CJ_EVALUE, "train: learning rate %g", o->lr);
+    if (!(o->lr >= 0 && isfinite(o->lr)))
+        return cj__error(c, CJ_EVALUE, "train: learning rate %g; it must be finite and not negative", o->lr);
+    if (!(o->label_smoothing >= 0 && o->label_smoothing <= 1) || !(o->ema >= 0 && o->ema < 1) || o->accumulate < 0)
+        return cj__error(c, CJ_EVALUE,
+                         "train: label_smoothing %g, ema %g, accumulate %lld; 0 to 1, 0 to less than 1 and not negative were expected",
+                         o->label_smoothing, o->ema, (long long)o->accumulate);
     if (o->momentum == 0) o->momentum = 0.9;
     if (o->val && o->val->n == 0) o->val = NULL;
     if (!o->loss && o->model) o->loss = o->model->loss;
     bool own = o->model && (o->model->step || o->model->fit);
     if (!o->loss && !own && (o->task == CJ_TASK_GENERATE || o->task == CJ_TASK_TRANSLATE))
         return cj__error(c, CJ_EVALUE, "train: this task has no usual loss; the model must bring its own");
+    if ((own || (o->model && o->model->parts)) && (o->ema > 0 || o->accumulate > 1))
+        return cj__error(c, CJ_EVALUE, "train: %s makes its own steps; ema and accumulate are for models with one optimiser",
+                         o->model->name);
+    if (o->label_smoothing > 0 && (o->loss || own || o->task == CJ_TASK_REGRESS))
+        return cj__error(c, CJ_EVALUE, "train: label_smoothing is for the usual loss of classes, and here the loss is another");
     return true;
 }
 
 static cj_optim *make_optimiser(const cj_train_opts *o, cj_params *p)
 {
     double lr = o->lr == 0 ? CJ_ZERO : o->lr, plain_decay = o->weight_decay == CJ_ZERO ? 0 : o->weight_decay;
-    double momentum = o->optimiser == CJ_MOMENTUM && o->momentum != CJ_ZERO ? o->momentum : 0;
-    cj_adam_opts adam = { .lr = lr, .beta1 = o->momentum, .weight_decay = o->weight_decay, .clip_norm = o->clip };
+    double momentum = o->momentum == CJ_ZERO ? 0 : o->momentum, beta1 = o->momentum, decay = o->weight_decay;
     switch (o->optimiser) {
-    case CJ_SGD:
+    case CJ_SGD: return cj_sgd(p, &(cj_sgd_opts){ .lr = lr, .weight_decay = plain_decay, .clip_norm = o->clip });
     case CJ_MOMENTUM: return cj_sgd(p, &(cj_sgd_opts){ .lr = lr, .momentum = momentum, .weight_decay = plain_decay, .clip_norm = o->clip });
-    case CJ_ADAMW: return cj_adamw(p, &adam);
-    default: return cj_adam(p, &adam);
+    case CJ_NESTEROV:
+        return cj_sgd(
+            p, &(cj_sgd_opts){ .lr = lr, .momentum = momentum, .nesterov = true, .weight_decay = plain_decay, .clip_norm = o->clip });
+    case CJ_ADAMW: return cj_adamw(p, &(cj_adam_opts){ .lr = lr, .beta1 = beta1, .weight_decay = decay, .clip_norm = o->clip });
+    case CJ_NADAM: return cj_nadam(p, &(cj_nadam_opts){ .lr = lr, .beta1 = beta1, .weight_decay = plain_decay, .clip_norm = o->clip });
+    case CJ_ADAMAX: return cj_adamax(p, &(cj_adamax_opts){ .lr = lr, .beta1 = beta1, .weight_decay = plain_decay, .clip_norm = o->clip });
+    case CJ_RMSPROP: return cj_rmsprop(p, &(cj_rmsprop_opts){ .lr = lr, .weight_decay = plain_decay, .clip_norm = o->clip });
+    case CJ_ADAGRAD: return cj_adagrad(p, &(cj_adagrad_opts){ .lr = lr, .weight_decay = plain_decay, .clip_norm = o->clip });
+    case CJ_LION: return cj_lion(p, &(cj_lion_opts){ .lr = lr, .beta1 = beta1, .weight_decay = plain_decay, .clip_norm = o->clip });
+    case CJ_SIGN_SGD: return cj_sign_sgd(p, &(cj_sign_sgd_opts){ .lr = lr, .weight_decay = plain_decay, .clip_norm = o->clip });
+    case CJ_ADADELTA: return cj_adadelta(p, &(cj_adadelta_opts){ .lr = lr, .weight_decay = plain_decay, .clip_norm = o->clip });
+    case CJ_RADAM: return cj_radam(p, &(cj_radam_opts){ .lr = lr, .beta1 = beta1, .weight_decay = plain_decay, .clip_norm = o->clip });
+    default:
+        return cj_adam(p,
+                       &(cj_adam_opts){
+                           .lr = lr, .beta1 = beta1, .weight_decay = decay, .amsgrad = o->optimiser == CJ_AMSGRAD, .clip_norm = o->clip });
     }
 }
 
@@ -440,6 +536,17 @@ static bool open_folder(loop *l)
     return cut_log(l);
 }
 
+/* Every parameter has a gradient, zero, before the first step, so that all steps are the same operators. */
+static bool make_gradients(loop *l)
+{
+    cj_params *p = cj_module_params(l->module);
+    cj_scope s = cj_scope_open(l->ctx);
+    for (int i = 0; i < cj_params_count(p) && cj_ok(l->ctx); i++) cj_backward(cj_mul_scalar(cj_sum(cj_params_at(p, i), NULL), 0), NULL);
+    cj_zero_grad(p);
+    cj_scope_close(s);
+    return cj_ok(l->ctx);
+}
+
 static bool begin(loop *l)
 {
     cj_ctx *c = l->ctx;
@@ -449,11 +556,16 @@ static bool begin(loop *l)
     l->total = l->o.steps > 0 ? l->o.steps : l->o.epochs * l->per_epoch;
     if (l->o.steps == 0 && l->total < l->o.least_steps) l->total = l->o.least_steps;
     if (!make_optimisers(l)) return false;
+    if (l->o.ema > 0 && !(l->average = cj_average_new(cj_module_params(l->module), &(cj_average_opts){ .decay = l->o.ema }))) return false;
+    if (l->o.accumulate > 1 && !make_gradients(l)) return false;
     l->states = cj__state_of(l->module, NULL, 0);
     cj_scope s = cj_scope_open(c);
     bool was = cj_no_grad(c);
-    l->k =
-        (cj_snapshot){ .module = l->module, .optim = l->optim, .optims = l->optims, .loss_sum = cj_keep(cj_zeros(c, CJ_SCALAR, CJ_F32)) };
+    l->k = (cj_snapshot){ .module = l->module,
+                          .optim = l->optim,
+                          .optims = l->optims,
+                          .average = l->average,
+                          .loss_sum = cj_keep(cj_zeros(c, CJ_SCALAR, CJ_F32)) };
     l->k.state =
         (cj_train_state){ .best = NAN, .best_loss = NAN, .train_loss = NAN, .val = { .loss = NAN, .accuracy = NAN }, .rng = cj_rng_get(c) };
     l->order = cj__alloc(c, (size_t)l->train->n * sizeof *l->order);
@@ -484,6 +596,7 @@ static void end(loop *l)
     if (l->state) cj__free(c, l->state, (size_t)l->states * sizeof *l->state);
     if (l->order) cj__free(c, l->order, (size_t)l->train->n * sizeof *l->order);
     for (int i = 0; i < l->optims; i++) cj_optim_free(l->optim[i]);
+    cj_average_free(l->average);
     cj_events_close(l->events);
     if (l->log >= 0) close(l->log);
 }
@@ -537,6 +650,7 @@ cj_train_result cj_train(cj_module *m, const cj_examples *train, const cj_train_
                                .seconds = now() - l.started,
                                .rate = rate(&l),
                                .peak_bytes = cj_memory_stats(c).peak };
+        if (r.finished && l.average && cj_average_count(l.average) > 0) cj_average_swap_in(l.average);
         if (r.finished && l.o.take_best) take_best(&l);
         if (saved && cj_error(c) == CJ_ECANCELLED) cj_clear(c); /* asked again meanwhile */
         if (saved && !done)

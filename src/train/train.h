@@ -24,8 +24,8 @@ typedef struct cj_train_state {
     int64_t logged; /* step of the last line of metrics.jsonl */
     int64_t best_step;
     double best, best_loss; /* of equal accuracies the one with the smaller loss is better */
-    double train_loss; /* of the last line */
-    cj_metrics val;    /* of the last line */
+    double train_loss;      /* of the last line */
+    cj_metrics val;         /* of the last line */
     cj_rng_state rng;
     int64_t metrics_bytes;
 } cj_train_state;
@@ -47,8 +47,10 @@ typedef struct cj_snapshot {
     cj_module *module;
     cj_optim *const *optim; /* `optims` of them; none: parameters only */
     int optims;
-    cj_tensor *loss_sum;    /* 0-d f32 */
-    cj_tensor *const *best; /* parameters and buffers at their best so far, as cj__state_of has them; have_best says whether they hold something */
+    cj_average *average; /* of the parameters, or NULL: then it is what the model's file has */
+    cj_tensor *loss_sum; /* 0-d f32 */
+    cj_tensor *const
+        *best; /* parameters and buffers at their best so far, as cj__state_of has them; have_best says whether they hold something */
     bool have_best;
     cj_train_state state;
     cj_generation last; /* the newest sound one on disk; number 0: none */
