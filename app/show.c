@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/answers.h"
+
 /* ---- images ------------------------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct picture {
@@ -42,34 +44,26 @@ static void print_pictures(const app_job *j, const picture *p, int n)
 void app_show_images(const app_job *j, int n)
 {
     enum { LOOK = 400 };
-    cj_ctx *c = j->ctx;
-    int64_t rows = cj_size(j->data->test_x, 0), features = j->data->features;
-    if (rows > LOOK) rows = LOOK;
+    app_answers a;
+    int64_t features = j->data->features;
+    if (!app_answer(j, LOOK, &a)) return;
+    float *pixel = malloc((size_t)(a.n * features) * sizeof *pixel);
+    cj_scope s = cj_scope_open(j->ctx);
     if (n > 8) n = 8;
-    if (rows < n) return;
-    cj_scope s = cj_scope_open(c);
-    bool grad = cj_no_grad(c);
-    cj_module_train(j->net, false);
-    int64_t said[LOOK], truth[LOOK];
-    float sure[LOOK], *pixel = malloc((size_t)(rows * features) * sizeof *pixel);
-    cj_tensor *x = cj_slice(j->data->test_x, 0, 0, rows, 1);
-    cj_tensor *p = cj_softmax(cj_forward(j->net, x), -1);
-    bool ok = pixel && cj_to_f32(x, pixel, rows * features) && cj_to_i64(cj_argmax(p, .axes = CJ_AXIS(-1)), said, rows) &&
-              cj_to_f32(cj_max(p, .axes = CJ_AXIS(-1)), sure, rows) && cj_to_i64(cj_slice(j->data->test_y, 0, 0, rows, 1), truth, rows);
-    if (ok) {
+    if (a.n >= n && pixel && cj_to_f32(cj_slice(j->data->test_x, 0, 0, a.n, 1), pixel, a.n * features)) {
         picture pic[8];
         int m = 0;
         int64_t wrong = 0;
-        while (wrong < rows && said[wrong] == truth[wrong]) wrong++;
-        for (int64_t i = 0; i < rows && m < n; i++) {
-            if (m == n - 1 && wrong < rows) i = wrong; /* the last one shown is a mistake, if it made one */
-            if (said[i] == truth[i] || i == wrong) pic[m++] = (picture){ pixel + i * features, truth[i], said[i], (double)sure[i] };
+        while (wrong < a.n && a.said[wrong] == a.truth[wrong]) wrong++;
+        for (int64_t i = 0; i < a.n && m < n; i++) {
+            if (m == n - 1 && wrong < a.n) i = wrong; /* the last one shown is a mistake, if it made one */
+            if (a.said[i] == a.truth[i] || i == wrong) pic[m++] = (picture){ pixel + i * features, a.truth[i], a.said[i], a.sure[i] };
         }
         printf("\nHeld-out images, and what the network says:\n\n");
         print_pictures(j, pic, m);
     }
     free(pixel);
-    cj_grad_mode(c, grad);
+    app_answers_free(&a);
     cj_scope_close(s);
 }
 

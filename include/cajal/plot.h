@@ -44,6 +44,8 @@ CJ_API bool cj_plot_heat(cj_plot *p, const double *values, int64_t rows, int64_t
 CJ_API bool cj_plot_field(cj_plot *p, const double *values, int64_t rows, int64_t columns, double x0, double x1, double y0, double y1);
 /* A sheet of images [n, channels, height, width], 1 channel or red, green and blue; values from 0 (black) to 1. Shares a plot with nothing else. */
 CJ_API bool cj_plot_images(cj_plot *p, const double *values, int64_t n, int64_t channels, int64_t height, int64_t width);
+/* A line of text under each of the images, once; the marked ones in red (marked may be NULL). */
+CJ_API bool cj_plot_captions(cj_plot *p, const char *const *caption, const bool *marked);
 
 /* Writes the picture (.png or .svg) and the data file. False after an error; without cairo always, with the data file written. */
 CJ_API bool cj_plot_save(cj_plot *p, const char *path);
