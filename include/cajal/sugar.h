@@ -848,6 +848,7 @@
 #define cj_plot_bars(...) (CJ__HERE, (cj_plot_bars)(__VA_ARGS__))
 #define cj_plot_heat(...) (CJ__HERE, (cj_plot_heat)(__VA_ARGS__))
 #define cj_plot_field(...) (CJ__HERE, (cj_plot_field)(__VA_ARGS__))
+#define cj_plot_contours(...) (CJ__HERE, (cj_plot_contours)(__VA_ARGS__))
 #define cj_plot_images(...) (CJ__HERE, (cj_plot_images)(__VA_ARGS__))
 #define cj_plot_captions(...) (CJ__HERE, (cj_plot_captions)(__VA_ARGS__))
 #define cj_plot_save(...) (CJ__HERE, (cj_plot_save)(__VA_ARGS__))
