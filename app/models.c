@@ -32,7 +32,8 @@ static void print_parameters(cj_module *net)
     for (int i = 0; i < cj_params_count(p); i++) {
         char shape[128];
         cj_format_shape(cj_params_at(p, i), shape, sizeof shape);
-        printf("  %-32s %s\n", cj_params_name(p, i), strchr(shape, '[') ? strchr(shape, '[') : shape);
+        const char *open = strchr(shape, '['), *close = open ? strchr(open, ']') : NULL;
+        printf("  %-32s %.*s\n", cj_params_name(p, i), close ? (int)(close - open) + 1 : 0, open ? open : "");
     }
 }
 
@@ -75,19 +76,22 @@ static void print_layers(const app_job *j)
     if (n < 0) cj_clear(j->ctx);
     if (n < 1) return;
     if (n > MOST) n = MOST;
-    printf("\n%-30s %-16s %-16s %12s %10s %12s %10s\n", "layer", "kind", "output", "parameters", "memory", "flops", "sees");
+    bool fields = false;
+    for (int i = 0; i < n; i++) fields = fields || row[i].field[0];
+    printf("\n%-30s %-16s %-16s %12s %10s %14s %s\n", "layer", "kind", "output", "parameters", "memory", "flops",
+           fields ? "      sees" : "");
     for (int i = 0; i < n; i++) {
         const cj_module_row *r = &row[i];
         char shape[64], field[64];
-        printf("%-30s %-16s %-16s %12s %10s %12s %10s\n", r->path[0] ? r->path : j->model->name, r->type, shape_text(r->output, shape),
+        printf("%-30s %-16s %-16s %12s %10s %14s %10s\n", r->path[0] ? r->path : j->model->name, r->type, shape_text(r->output, shape),
                app_count((double)r->params), app_bytes((double)r->bytes + 4.0 * (double)r->activations), app_count(r->flops),
-               field_text(r, field));
+               fields ? field_text(r, field) : "");
     }
     cj_module_summary s = cj_module_summarise(row, n);
-    printf("%-30s %-16s %-16s %12s %10s %12s\n", "all", "", "", app_count((double)s.params),
+    printf("%-30s %-16s %-16s %12s %10s %14s\n", "all", "", "", app_count((double)cj_params_numel(cj_module_params(j->net))),
            app_bytes((double)s.bytes + 4.0 * (double)s.activations), app_count(s.flops));
-    printf("Memory: parameters, and what a layer gives for one example. Flops: of a forward pass, per example. Sees: pixels or positions "
-           "of the input.\n");
+    printf("Memory: parameters and what a layer gives; flops: of a forward pass; both for one example.%s\n",
+           fields ? " Sees: positions of the input." : "");
 }
 
 static int print_network(const cj_model *m)

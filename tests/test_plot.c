@@ -168,13 +168,13 @@ static void pixels(void **state)
 
     p = cj_plot_new(c, NULL); /* the same with a line of text under each: the second one in red, and less room for the images */
     assert_true(cj_plot_size(p, 48 + 6 * 60, 150) && cj_plot_images(p, images, 2, 3, 2, 2));
-    assert_true(cj_plot_captions(p, (const char *[]){ "IIIIII", "\xc3\xa9\xc3\xa9 much too long for a tile of this size" },
+    assert_true(cj_plot_captions(p, (const char *[]){ "no red one", "\xc3\xa9\xc3\xa9 much too long for a tile of this size" },
                                  (bool[]){ false, true }));
     assert_true(cj_plot_save(p, in_folder("captions.png")));
     int tile = count_color(in_folder("captions.png"), 408, 150, 0xff0000);
     assert_true(tile == count_color(in_folder("captions.png"), 408, 150, 0x0000ff) && tile > 400 && tile < 102 * 102);
-    assert_true(count_color(in_folder("captions.png"), 408, 150, 0x212121) > 10);
-    assert_true(count_color(in_folder("captions.png"), 408, 150, 0xcc1a1a) > 10);
+    assert_true(count_color(in_folder("captions.png"), 408, 150, 0x212121) > 3);
+    assert_true(count_color(in_folder("captions.png"), 408, 150, 0xcc1a1a) > 3);
 
     p = cj_plot_new(c, NULL); /* a line of one point, and a million points that end in the same place */
     double *many = malloc(1000000 * sizeof *many);
@@ -239,6 +239,7 @@ static void place_of(const char *path, unsigned color, double *across, double *d
     *across /= (double)n * width, *down /= (double)n * height;
 }
 
+/* [tool.plots] */
 static void tool_plots(void **state)
 {
     (void)state;
@@ -255,7 +256,7 @@ static void tool_plots(void **state)
     p = cj_plot_new(c, "Scatter"); /* in the upper right quarter of what the axes show */
     for (int i = 0; i < N; i++) x[i] = 0.75 + 0.2 * sin(i), y[i] = 0.75 + 0.2 * cos(2.0 * i);
     assert_true(cj_plot_range_x(p, 0, 1) && cj_plot_range_y(p, 0, 1) && cj_plot_points(p, NULL, x, y, N));
-    expect_picture(p, "scatter", 0x0072b2, 500);
+    expect_picture(p, "scatter", 0x0072b2, 200);
     expect_covered(p);
     place_of(in_folder("scatter.png"), 0x0072b2, &across, &down);
     assert_true(across > 0.6 && across < 0.9 && down > 0.1 && down < 0.45);

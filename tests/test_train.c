@@ -402,8 +402,8 @@ static void augmented_examples(void **state)
     assert_true(how.pad == 4 && how.flip == 0.5);
     how = cj_augmentation_opts(CJ_AUGMENT_AUTO, 1, 28, 28);
     assert_true(how.pad == 3 && how.flip == 0);
-    how = cj_augmentation_opts(CJ_AUGMENT_WARP, 1, 8, 8);
-    assert_true(how.pad == 1 && how.rotate == 10 && how.scale == 0.1 && how.shear == 0.1 && how.flip == 0);
+    how = cj_augmentation_opts(CJ_AUGMENT_WARP, 1, 16, 28);
+    assert_true(how.pad == 2 && how.rotate == 10 && how.scale == 0.1 && how.shear == 0.1 && how.flip == 0);
     how = cj_augmentation_opts(CJ_AUGMENT_NONE, 1, 8, 8);
     assert_true(how.pad == 0 && how.rotate == 0 && how.flip == 0);
     cj_ctx_free(c);

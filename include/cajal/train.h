@@ -37,7 +37,7 @@ CJ_API bool cj_examples_of_rows(cj_tensor *x, cj_tensor *y, cj_examples *out);
  * anew in every epoch. The draws follow from the context's seed, the epoch and the number of the example, whatever the options have for them: a resumed run sees the same images. */
 CJ_API bool cj_examples_of_images(cj_tensor *x, cj_tensor *y, int64_t channels, int64_t height, int64_t width, cj_examples *out, const cj_augment_opts *opts);
 /* What the setting `augment` of the loop means for images of this size: "none", "shift" by up to an eighth of the shorter side, "flip" left and right, "flip_shift" both,
- * "warp": a shift, and turned by up to 10 degrees, 10 % larger or smaller, sheared by 0.1; "auto": a shift, and flips of colour images (a mirrored digit is none). */
+ * "warp": a shift (of at least 16 pixels a side), and turned by up to 10 degrees, 10 % larger or smaller, sheared by 0.1; "auto": a shift, and flips of colour images (a mirrored digit is none). */
 typedef enum cj_augmentation { CJ_AUGMENT_NONE, CJ_AUGMENT_SHIFT, CJ_AUGMENT_FLIP, CJ_AUGMENT_FLIP_SHIFT, CJ_AUGMENT_WARP, CJ_AUGMENT_AUTO } cj_augmentation;
 CJ_API cj_augment_opts cj_augmentation_opts(cj_augmentation kind, int64_t channels, int64_t height, int64_t width);
 /* Windows of `length` symbols from a text (i64 [N]), each with the window one symbol later; their common offset changes with the epoch. */

@@ -79,7 +79,7 @@ cj_augment_opts cj_augmentation_opts(cj_augmentation kind, int64_t channels, int
     case CJ_AUGMENT_SHIFT: return (cj_augment_opts){ .pad = pad };
     case CJ_AUGMENT_FLIP: return (cj_augment_opts){ .flip = 0.5 };
     case CJ_AUGMENT_FLIP_SHIFT: return (cj_augment_opts){ .flip = 0.5, .pad = pad };
-    case CJ_AUGMENT_WARP: return (cj_augment_opts){ .pad = pad, .rotate = 10, .scale = 0.1, .shear = 0.1 };
+    case CJ_AUGMENT_WARP: return (cj_augment_opts){ .pad = side >= 16 ? pad : 0, .rotate = 10, .scale = 0.1, .shear = 0.1 };
     default: return (cj_augment_opts){ 0 };
     }
 }
