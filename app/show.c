@@ -1,6 +1,7 @@
 /* Things to look at: the learning curve, images in letters. */
 #include "app/show.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,16 +83,18 @@ const char *app_draw_curve(cj_ctx *c, const char *folder, cj_task task)
     for (int64_t i = 0; i < n; i++)
         for (int k = 0; k < KEYS; k++) column[k * LINES + i] = k == 3 ? 1 - value[i * KEYS + k] : value[i * KEYS + k];
     if (ok) {
-        cj_plot *p = cj_plot_new(c, task == CJ_TASK_CLASSIFY ? "Loss, and share of wrong answers" : "Loss");
+        bool held_out = isfinite(value[2]), wrong = held_out && task == CJ_TASK_CLASSIFY;
+        cj_plot *p = cj_plot_new(c, wrong ? "Loss, and share of wrong answers" : "Loss");
         cj_plot_labels(p, "epoch",
-                       task == CJ_TASK_CLASSIFY   ? "cross-entropy; share"
+                       wrong                      ? "cross-entropy; share"
+                       : task == CJ_TASK_CLASSIFY ? "cross-entropy"
                        : task == CJ_TASK_REGRESS  ? "mean squared error"
                        : task == CJ_TASK_GENERATE ? "loss"
                                                   : "cross-entropy (nats per symbol)");
         cj_plot_log(p, false, task == CJ_TASK_CLASSIFY || task == CJ_TASK_REGRESS);
         cj_plot_line(p, "training loss", column, column + LINES, n);
-        cj_plot_line(p, "held-out loss", column, column + 2 * LINES, n);
-        if (task == CJ_TASK_CLASSIFY) cj_plot_line(p, "held out: wrong answers", column, column + 3 * LINES, n);
+        if (held_out) cj_plot_line(p, "held-out loss", column, column + 2 * LINES, n);
+        if (wrong) cj_plot_line(p, "held out: wrong answers", column, column + 3 * LINES, n);
         ok = cj_plot_save(p, path);
         cj_plot_free(p);
     }
