@@ -177,8 +177,9 @@ static bool draw_attention(const album *a)
     const app_job *j = a->job;
     cj_ctx *c = j->ctx;
     cj_module *m = first_attention(j->net);
-    int64_t heads = (int64_t)cj_settings_get(j->settings, "heads"), symbol[LETTERS];
-    if (!m || heads < 1 || j->test.length < 2) return true;
+    double given = cj_settings_get(j->settings, "heads"); /* NaN where there is no such setting */
+    if (!m || !(given >= 1) || j->test.length < 2) return true;
+    int64_t heads = (int64_t)given, symbol[LETTERS];
     cj_scope s = cj_scope_open(c);
     bool grad = cj_no_grad(c);
     int64_t first = 0, T = j->test.length < LETTERS ? j->test.length : LETTERS;

@@ -43,7 +43,7 @@ for delay in $delays; do
     fi
     if $killed; then
         kills=$((kills + 1))
-        [ $kills -lt $wanted ] || break
+        [ $kills -lt "$wanted" ] || break
     else
         compare "$run"
         echo "run $round finished after $kills kills"
