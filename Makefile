@@ -28,7 +28,12 @@ setup:
 
 demo: setup
 	@$(MAKE) --no-print-directory all
-	$(BUILD)/cajal train mlp --data digits --out runs/demo --fresh
+	$(BUILD)/cajal train resnet --data digits depth=8 augment=warp epochs=24 validation=0 --out runs/demo --fresh
+	@echo
+	@echo "Look at runs/demo/curve.png, confusion.png and examples.png. Then try:"
+	@echo "  $(BUILD)/cajal eval runs/demo                              every class: precision, recall, F1, what it is taken for"
+	@echo "  $(BUILD)/cajal train mlp hidden=32,128,512 --epochs 10     another network, and a search for its width"
+	@echo "  $(BUILD)/cajal train gpt --steps 300                       a small GPT on this project's own text; then: cajal sample runs/gpt-sources"
 
 # The last line is ctest's summary.
 test: setup

@@ -73,6 +73,7 @@ int app_number(const char *option, const char *text, long long least, long long 
 void app_json_open(void);
 void app_json_text(const char *key, const char *value); /* NULL prints null */
 void app_json_number(const char *key, double value);    /* what is not finite prints null */
+void app_json_numbers(const char *key, const double *value, int64_t n);
 void app_json_bool(const char *key, bool value);
 void app_json_close(void);
 
@@ -115,6 +116,11 @@ void app_job_close(app_job *j);
 cj_module *app_build(app_job *j); /* the model anew, with the same initial parameters; NULL after an error */
 /* Opens the run in folder and loads its parameters. */
 int app_job_load(app_job *j, const char *folder, const char *device, const char *threads, bool best, int64_t *step);
+
+/* Translations: words of a sentence that are read and written at most (its beginning and end included), bytes that one takes at most. */
+enum { APP_WORDS = 48, APP_SENTENCE = 2048 };
+/* The likeliest translation of each row of words, i64 [B, S], into B texts of APP_SENTENCE bytes; false after an error. */
+bool app_translate(app_job *j, cj_tensor *x, char *text);
 
 /* Loss and accuracy of some examples, in the words of the task: a line or two of a table. */
 void app_print_metrics(const app_job *j, const char *of, const cj_metrics *m);

@@ -201,6 +201,13 @@ void app_json_number(const char *key, double value)
     if (isfinite(value)) printf("%.10g", value);
     else fputs("null", stdout);
 }
+void app_json_numbers(const char *key, const double *value, int64_t n)
+{
+    json_key(key);
+    putchar('[');
+    for (int64_t i = 0; i < n; i++) printf(isfinite(value[i]) ? "%s%.10g" : "%snull", i ? "," : "", value[i]);
+    putchar(']');
+}
 void app_json_bool(const char *key, bool value)
 {
     json_key(key);

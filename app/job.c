@@ -56,8 +56,6 @@ static void note_alphabet(app_job *j)
 
 /* While training, a held-out text is judged by its first windows: the rest would take longer than the training between two looks. */
 enum { WINDOWS = 128 };
-/* Words of a sentence that a translation reads and writes at most, the beginning and the end included. */
-enum { LONGEST = 48 };
 
 /* D^-1/2 (A + I) D^-1/2 of the data's graph, D the degrees of A + I; loops of A count once. */
 static void normalise_graph(app_job *j)
@@ -90,8 +88,8 @@ static void examples_of_lines(app_job *j, int part, cj_examples *out)
 {
     const cj_lines *from = j->data->lines[part], *to = j->data->target[part];
     if (!from || !to) return;
-    cj_examples_of_pairs(cj_keep(cj_words_encode(j->source, from->line, from->n, false, LONGEST)),
-                         cj_keep(cj_words_encode(j->target, to->line, to->n, true, LONGEST)), out);
+    cj_examples_of_pairs(cj_keep(cj_words_encode(j->source, from->line, from->n, false, APP_WORDS)),
+                         cj_keep(cj_words_encode(j->target, to->line, to->n, true, APP_WORDS)), out);
 }
 
 static const char *kind_of(const cj_dataset *d)
@@ -105,13 +103,27 @@ static const char *kind_for(cj_task task)
 
 static bool has_rows(const cj_tensor *x) { return x && cj_size(x, 0) > 0; }
 
+/* Training rows; images change from epoch to epoch where augment says so. */
+static void examples_to_learn_from(app_job *j, cj_tensor *x, cj_tensor *y)
+{
+    const cj_dataset *d = j->data;
+    cj_augmentation kind = (cj_augmentation)cj_settings_get(j->settings, "augment");
+    if (kind == CJ_AUGMENT_NONE || d->height < 2) {
+        cj_examples_of_rows(x, y, &j->train);
+        return;
+    }
+    int64_t channels = d->features / (d->height * d->width);
+    cj_augment_opts how = cj_augmentation_opts(kind, channels, d->height, d->width);
+    (cj_examples_of_images)(x, y, channels, d->height, d->width, &j->train, &how);
+}
+
 /* Rows to learn from, to choose by, to judge by; with folds, one part of the training rows (shuffled by the split) is what to choose by. */
 static void split_rows(app_job *j, const app_job_opts *o)
 {
     cj_dataset *d = j->data;
     cj_examples_of_rows(d->test_x, d->test_y, &j->test);
     if (o->folds == 0) {
-        cj_examples_of_rows(d->train_x, d->train_y, &j->train);
+        examples_to_learn_from(j, d->train_x, d->train_y);
         if (has_rows(d->val_x)) cj_examples_of_rows(d->val_x, d->val_y, &j->val);
         return;
     }
@@ -124,7 +136,7 @@ static void split_rows(app_job *j, const app_job_opts *o)
         out[k] = cj_keep(cj_cat((cj_tensor *[]){ cj_slice(all[k], 0, 0, from, 1), cj_slice(all[k], 0, to, n, 1) }, 2, 0));
     }
     cj_examples_of_rows(in[0], in[1], &j->val);
-    cj_examples_of_rows(out[0], out[1], &j->train);
+    examples_to_learn_from(j, out[0], out[1]);
     cj_scope_close(s);
 }
 
@@ -145,6 +157,9 @@ static int open_data(app_job *j, const app_job_opts *o, const char *name)
                          name, kind_of(d));
     if (j->model->task == CJ_TASK_REGRESS && d->classes > 0)
         return app_error("%s learns values, and %s has classes; 'cajal data' lists what there is", j->model->name, name);
+    double augment = cj_settings_get(j->settings, "augment");
+    if (d->height < 2 && augment != CJ_AUGMENT_NONE && augment != CJ_AUGMENT_AUTO)
+        return app_error("augment=%s is for images, and %s has none: augment=none", cj_settings_text(j->settings, "augment"), name);
     if (j->task == CJ_TASK_NODES) {
         normalise_graph(j);
         examples_of_nodes(j, d->graph->train, &j->train);

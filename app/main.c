@@ -19,7 +19,7 @@ typedef struct verb {
 static const verb verbs[] = {
     { "train", app_train, "MODEL [--data NAME] [key=value ...]", "train a model; Ctrl-C stops and saves, --resume goes on" },
     { "eval", app_eval, "RUN", "loss and accuracy of a run on the held-out data" },
-    { "predict", app_predict, "RUN FILE.npy", "what a run says about new examples" },
+    { "predict", app_predict, "RUN FILE", "what a run says about new examples" },
     { "sample", app_sample, "RUN [--prompt TEXT] [--n N]", "text from a trained language model" },
     { "models", app_models, "[--describe NAME]", "the models and their settings" },
     { "data", app_data, "[list | info NAME]", "the data sets" },

@@ -25,18 +25,83 @@ static double recipe_value(const cj_model *m, const cj_setting *s)
     return s->value;
 }
 
-static int print_parameters(const cj_model *m)
+static void print_parameters(cj_module *net)
+{
+    cj_params *p = cj_module_params(net);
+    printf("\nParameters: %s\n", app_count((double)cj_params_numel(p)));
+    for (int i = 0; i < cj_params_count(p); i++) {
+        char shape[128];
+        cj_format_shape(cj_params_at(p, i), shape, sizeof shape);
+        const char *open = strchr(shape, '['), *close = open ? strchr(open, ']') : NULL;
+        printf("  %-32s %.*s\n", cj_params_name(p, i), close ? (int)(close - open) + 1 : 0, open ? open : "");
+    }
+}
+
+/* [1, 6, 8, 8] -> "6 x 8 x 8": what one example is. */
+static const char *shape_text(cj_shape s, char out[64])
+{
+    size_t n = 0;
+    out[0] = 0;
+    for (int i = 1; i < s.ndim && n < 63; i++) n += (size_t)snprintf(out + n, 64 - n, "%s%lld", i > 1 ? " x " : "", (long long)s.dim[i]);
+    return out;
+}
+
+/* "5 x 5", "all"; "" where it is not known. */
+static const char *field_text(const cj_module_row *r, char out[64])
+{
+    size_t n = 0;
+    out[0] = 0;
+    if (r->field[0] < 0) return "all";
+    for (int i = 0; i < 3 && r->field[i] > 0; i++) n += (size_t)snprintf(out + n, 64 - n, "%s%lld", i ? " x " : "", (long long)r->field[i]);
+    return out;
+}
+
+/* An example as the model takes it, all zeros; without dimensions where it takes more than one tensor. */
+static cj_shape example_of(const app_job *j, cj_dtype *dtype)
+{
+    *dtype = j->data->is_text || j->task == CJ_TASK_NODES ? CJ_I64 : CJ_F32;
+    if (j->data->is_text) return CJ_SHAPE(1, (int64_t)cj_settings_get(j->settings, "context"));
+    if (j->task == CJ_TASK_NODES) return CJ_SHAPE(1);
+    return j->task == CJ_TASK_TRANSLATE ? CJ_SCALAR : CJ_SHAPE(1, j->data->features);
+}
+
+/* Layer by layer: what it has, gives, costs and sees, for one example. Models that are more than one function of x are told by their parameters alone. */
+static void print_layers(const app_job *j)
+{
+    enum { MOST = 2048 };
+    static cj_module_row row[MOST];
+    cj_dtype dtype;
+    cj_shape x = example_of(j, &dtype);
+    int n = x.ndim > 0 ? cj_module_describe(j->net, x, row, MOST, .dtype = dtype) : -1;
+    if (n < 0) cj_clear(j->ctx);
+    if (n < 1) return;
+    if (n > MOST) n = MOST;
+    bool fields = false;
+    for (int i = 0; i < n; i++) fields = fields || row[i].field[0];
+    printf("\n%-30s %-16s %-16s %12s %10s %14s %s\n", "layer", "kind", "output", "parameters", "memory", "flops",
+           fields ? "      sees" : "");
+    for (int i = 0; i < n; i++) {
+        const cj_module_row *r = &row[i];
+        char shape[64], field[64];
+        printf("%-30s %-16s %-16s %12s %10s %14s %10s\n", r->path[0] ? r->path : j->model->name, r->type, shape_text(r->output, shape),
+               app_count((double)r->params), app_bytes((double)r->bytes + 4.0 * (double)r->activations), app_count(r->flops),
+               fields ? field_text(r, field) : "");
+    }
+    cj_module_summary s = cj_module_summarise(row, n);
+    printf("%-30s %-16s %-16s %12s %10s %14s\n", "all", "", "", app_count((double)cj_params_numel(cj_module_params(j->net))),
+           app_bytes((double)s.bytes + 4.0 * (double)s.activations), app_count(s.flops));
+    printf("Memory: parameters and what a layer gives; flops: of a forward pass; both for one example.%s\n",
+           fields ? " Sees: positions of the input." : "");
+}
+
+static int print_network(const cj_model *m)
 {
     app_job j;
     int status = app_job_open(&j, &(app_job_opts){ .model = m->name });
     if (status == APP_OK) {
-        cj_params *p = cj_module_params(j.net);
-        printf("\nParameters, as built for %s: %s\n", j.data->name, app_count((double)cj_params_numel(p)));
-        for (int i = 0; i < cj_params_count(p); i++) {
-            char shape[128];
-            cj_format_shape(cj_params_at(p, i), shape, sizeof shape);
-            printf("  %-32s %s\n", cj_params_name(p, i), strchr(shape, '[') ? strchr(shape, '[') : shape);
-        }
+        printf("\nAs built for %s:\n", j.data->name);
+        print_layers(&j);
+        print_parameters(j.net);
     }
     app_job_close(&j);
     return status;
@@ -56,7 +121,7 @@ static int describe(const char *name)
     for (const cj_setting *s = m->settings; s && s->key; s++) print_default(s, s->value);
     printf("\nSettings of the training:\n");
     for (const cj_setting *s = cj_train_settings(); s->key; s++) print_default(s, recipe_value(m, s));
-    return print_parameters(m);
+    return print_network(m);
 }
 
 int app_models(int argc, char **argv)
@@ -64,7 +129,7 @@ int app_models(int argc, char **argv)
     const char *name = NULL;
     bool json = false;
     const app_option options[] = {
-        { "--describe", "NAME", "settings, defaults and parameters of a model", &name, NULL },
+        { "--describe", "NAME", "settings, defaults, layers and parameters of a model", &name, NULL },
         { "--json", NULL, "one object per line: name, family, summary", NULL, &json },
         { 0 },
     };

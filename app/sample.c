@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/app.h"
+#include "app/show.h"
 
 static cj_tensor *choose(cj_ctx *c, cj_tensor *logits, double temperature)
 {
@@ -124,12 +124,11 @@ static bool draw_rows(app_job *j, const double *rows, int64_t n, const char *pat
     return ok;
 }
 
-/* samples.npy and samples.png in the run's folder. */
-static int sample_rows(app_job *j, const char *folder, int64_t n)
+static int64_t usual_samples(const app_job *j) { return j->data->height ? 64 : 1000; }
+
+/* samples.npy and samples.png in the run's folder; false after an error. Without cairo picture becomes "". */
+static bool write_rows(app_job *j, int64_t n, const char *array, char *picture)
 {
-    char array[4096], picture[4096];
-    if (snprintf(array, sizeof array, "%s/samples.npy", folder) >= (int)sizeof array) return app_error("%s: the path is too long", folder);
-    snprintf(picture, sizeof picture, "%s/samples.png", folder);
     cj_scope s = cj_scope_open(j->ctx);
     cj_tensor *x = j->model->sample(j->net, n);
     double *rows = malloc((size_t)(n * j->data->features) * sizeof *rows);
@@ -141,7 +140,27 @@ static int sample_rows(app_job *j, const char *folder, int64_t n)
 #endif
     free(rows);
     cj_scope_close(s);
-    if (!ok) return app_fail(j->ctx);
+    return ok;
+}
+
+bool app_draw_samples(app_job *j, const char *folder)
+{
+    char array[4096], picture[4096];
+    if (snprintf(array, sizeof array, "%s/samples.npy", folder) >= (int)sizeof array) return false;
+    snprintf(picture, sizeof picture, "%s/samples.png", folder);
+    bool grad = cj_no_grad(j->ctx);
+    cj_module_train(j->net, false);
+    bool ok = write_rows(j, usual_samples(j), array, picture);
+    cj_grad_mode(j->ctx, grad);
+    return ok;
+}
+
+static int sample_rows(app_job *j, const char *folder, int64_t n)
+{
+    char array[4096], picture[4096];
+    if (snprintf(array, sizeof array, "%s/samples.npy", folder) >= (int)sizeof array) return app_error("%s: the path is too long", folder);
+    snprintf(picture, sizeof picture, "%s/samples.png", folder);
+    if (!write_rows(j, n, array, picture)) return app_fail(j->ctx);
     printf("%s: %s rows of %lld numbers\n", array, app_count((double)n), (long long)j->data->features);
     if (picture[0]) printf("%s: %s\n", picture, j->data->height ? "the same as images" : "the same as points, beside the data");
     return APP_OK;
@@ -193,7 +212,7 @@ int app_sample(int argc, char **argv)
         cj_module_train(j.net, false);
         cj_no_grad(j.ctx);
     }
-    if (!count && status == APP_OK) n = !rows ? 1 : j.data->height ? 64 : 1000;
+    if (!count && status == APP_OK) n = rows ? usual_samples(&j) : 1;
     if (rows && status == APP_OK) status = sample_rows(&j, args.word[0], n);
     for (long long i = 0; i < n && status == APP_OK && !rows; i++) {
         if (n > 1) printf("--- %lld\n", i + 1);

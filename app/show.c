@@ -1,9 +1,12 @@
 /* Things to look at: the learning curve, images in letters. */
 #include "app/show.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "app/answers.h"
 
 /* ---- images ------------------------------------------------------------------------------------------------------------------------------------ */
 
@@ -42,34 +45,26 @@ static void print_pictures(const app_job *j, const picture *p, int n)
 void app_show_images(const app_job *j, int n)
 {
     enum { LOOK = 400 };
-    cj_ctx *c = j->ctx;
-    int64_t rows = cj_size(j->data->test_x, 0), features = j->data->features;
-    if (rows > LOOK) rows = LOOK;
+    app_answers a;
+    int64_t features = j->data->features;
+    if (!app_answer(j, LOOK, &a)) return;
+    float *pixel = malloc((size_t)(a.n * features) * sizeof *pixel);
+    cj_scope s = cj_scope_open(j->ctx);
     if (n > 8) n = 8;
-    if (rows < n) return;
-    cj_scope s = cj_scope_open(c);
-    bool grad = cj_no_grad(c);
-    cj_module_train(j->net, false);
-    int64_t said[LOOK], truth[LOOK];
-    float sure[LOOK], *pixel = malloc((size_t)(rows * features) * sizeof *pixel);
-    cj_tensor *x = cj_slice(j->data->test_x, 0, 0, rows, 1);
-    cj_tensor *p = cj_softmax(cj_forward(j->net, x), -1);
-    bool ok = pixel && cj_to_f32(x, pixel, rows * features) && cj_to_i64(cj_argmax(p, .axes = CJ_AXIS(-1)), said, rows) &&
-              cj_to_f32(cj_max(p, .axes = CJ_AXIS(-1)), sure, rows) && cj_to_i64(cj_slice(j->data->test_y, 0, 0, rows, 1), truth, rows);
-    if (ok) {
+    if (a.n >= n && pixel && cj_to_f32(cj_slice(j->data->test_x, 0, 0, a.n, 1), pixel, a.n * features)) {
         picture pic[8];
         int m = 0;
         int64_t wrong = 0;
-        while (wrong < rows && said[wrong] == truth[wrong]) wrong++;
-        for (int64_t i = 0; i < rows && m < n; i++) {
-            if (m == n - 1 && wrong < rows) i = wrong; /* the last one shown is a mistake, if it made one */
-            if (said[i] == truth[i] || i == wrong) pic[m++] = (picture){ pixel + i * features, truth[i], said[i], (double)sure[i] };
+        while (wrong < a.n && a.said[wrong] == a.truth[wrong]) wrong++;
+        for (int64_t i = 0; i < a.n && m < n; i++) {
+            if (m == n - 1 && wrong < a.n) i = wrong; /* the last one shown is a mistake, if it made one */
+            if (a.said[i] == a.truth[i] || i == wrong) pic[m++] = (picture){ pixel + i * features, a.truth[i], a.said[i], a.sure[i] };
         }
         printf("\nHeld-out images, and what the network says:\n\n");
         print_pictures(j, pic, m);
     }
     free(pixel);
-    cj_grad_mode(c, grad);
+    app_answers_free(&a);
     cj_scope_close(s);
 }
 
@@ -88,16 +83,18 @@ const char *app_draw_curve(cj_ctx *c, const char *folder, cj_task task)
     for (int64_t i = 0; i < n; i++)
         for (int k = 0; k < KEYS; k++) column[k * LINES + i] = k == 3 ? 1 - value[i * KEYS + k] : value[i * KEYS + k];
     if (ok) {
-        cj_plot *p = cj_plot_new(c, task == CJ_TASK_CLASSIFY ? "Loss, and share of wrong answers" : "Loss");
+        bool held_out = isfinite(value[2]), wrong = held_out && task == CJ_TASK_CLASSIFY;
+        cj_plot *p = cj_plot_new(c, wrong ? "Loss, and share of wrong answers" : "Loss");
         cj_plot_labels(p, "epoch",
-                       task == CJ_TASK_CLASSIFY   ? "cross-entropy; share"
+                       wrong                      ? "cross-entropy; share"
+                       : task == CJ_TASK_CLASSIFY ? "cross-entropy"
                        : task == CJ_TASK_REGRESS  ? "mean squared error"
                        : task == CJ_TASK_GENERATE ? "loss"
                                                   : "cross-entropy (nats per symbol)");
         cj_plot_log(p, false, task == CJ_TASK_CLASSIFY || task == CJ_TASK_REGRESS);
         cj_plot_line(p, "training loss", column, column + LINES, n);
-        cj_plot_line(p, "held-out loss", column, column + 2 * LINES, n);
-        if (task == CJ_TASK_CLASSIFY) cj_plot_line(p, "held out: wrong answers", column, column + 3 * LINES, n);
+        if (held_out) cj_plot_line(p, "held-out loss", column, column + 2 * LINES, n);
+        if (wrong) cj_plot_line(p, "held out: wrong answers", column, column + 3 * LINES, n);
         ok = cj_plot_save(p, path);
         cj_plot_free(p);
     }

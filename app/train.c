@@ -1,4 +1,4 @@
-/* cajal train: trains a model, with a progress line, checkpoints that survive kill -9, metrics and a picture in the run folder. */
+/* cajal train: trains a model, with a progress line, checkpoints that survive kill -9, metrics and pictures in the run folder. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ static void print_json(const app_job *j, const char *folder, const app_outcome *
     app_json_close();
 }
 
-static void print_table(const app_job *j, const char *folder, const app_outcome *o, const char *picture)
+static void print_table(const app_job *j, const char *folder, const app_outcome *o, const char *pictures)
 {
     const cj_train_result *r = &o->train;
     bool chosen = r->val.n > 0 && r->best_step < r->step;
@@ -104,7 +104,7 @@ static void print_table(const app_job *j, const char *folder, const app_outcome 
            j->task == CJ_TASK_NEXT_TOKEN ? "windows" : "examples");
     printf("  %-18s %s at most\n", "memory", app_bytes((double)r->peak_bytes));
     if (!folder) return;
-    printf("\n  %s/  config.json, metrics.jsonl, model and state (see MANIFEST.json)%s\n", folder, picture ? ", curve.png" : "");
+    printf("\n  %s/  config.json, metrics.jsonl, model and state (see MANIFEST.json)%s\n", folder, pictures);
     if (j->task == CJ_TASK_NEXT_TOKEN) printf("  next: cajal sample %s --prompt 'static '\n", folder);
     else printf("  next: cajal %s %s\n", j->task == CJ_TASK_GENERATE ? "sample" : "eval", folder);
 }
@@ -144,13 +144,15 @@ static int train(app_job *j, const app_run *run, app_outcome *out)
     }
     if (j->test.n > 0 && !run->no_test && !cj_evaluate(j->net, &j->test, &out->test, .task = j->task, .model = j->model))
         return app_fail(j->ctx);
-    const char *picture = run->folder ? app_draw_curve(j->ctx, run->folder, j->task) : NULL;
+    char pictures[256] = "";
+    if (run->folder && app_draw_curve(j->ctx, run->folder, j->task)) snprintf(pictures, sizeof pictures, ", curve.png");
+    if (run->folder && !run->silent && !app_draw_pictures(j, run->folder, pictures, sizeof pictures)) return app_fail(j->ctx);
     if (run->silent) return cj_ok(j->ctx) ? APP_OK : app_fail(j->ctx);
     if (run->json) {
         print_json(j, run->folder, out);
     } else {
         if (j->data->height && j->task == CJ_TASK_CLASSIFY && !quiet) app_show_images(j, 4);
-        print_table(j, run->folder, out, picture);
+        print_table(j, run->folder, out, pictures);
     }
     return cj_ok(j->ctx) ? APP_OK : app_fail(j->ctx);
 }
@@ -203,7 +205,8 @@ int app_train(int argc, char **argv)
                 "'cajal models --describe MODEL' lists them with their defaults. Ctrl-C stops and saves.\n"
                 "Several values of a setting make a search: lr=1e-3,1e-2  lr=log:1e-4:1e-1:5  hidden=lin:32:256:8\n"
                 "(a grid over all such settings); each is judged by the validation rows, the test is not looked at.\n"
-                "The run folder gets config.json, metrics.jsonl, checkpoints and curve.png.",
+                "The run folder gets config.json, metrics.jsonl, checkpoints and pictures: curve.png and, where it\n"
+                "makes sense, confusion.png, examples.png, filters.png, attention.png, samples.png, each with its numbers in a .tsv.",
         .examples = "  cajal train mlp --data digits\n  cajal train mlp --data wine hidden=32 lr=1e-2 --epochs 30 --out runs/wine\n"
                     "  cajal train gpt --data sources --steps 200\n  cajal train --resume --out runs/wine\n"
                     "  cajal train mlp lr=log:1e-4:1e-1:5 --epochs 5\n  cajal train mlp --data wine --folds 5\n",

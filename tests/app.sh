@@ -45,7 +45,9 @@ done
 expect 0 'mlp' models
 expect 0 '"name":"gpt","family":"transformer"' models --json
 expect 0 'hidden=512' models --describe mlp
-expect 0 'h.1.attn.c_attn.weight +\[576, 192\]' models --describe gpt
+expect 0 'h.1.attn.c_attn.weight +\[576, 192\]$' models --describe gpt
+expect 0 'h.1.attn.c_attn +Linear +128 x 576 +111,168' models --describe gpt
+expect 0 '^all +21,386 ' models --describe lenet5
 expect 2 "no model 'mpl'; did you mean 'mlp'" models --describe mpl
 expect 0 'digits' data
 expect 0 '"name":"iris"' data list --json
@@ -95,10 +97,24 @@ expect 1 'has data=iris, this command asks for data=wine' train mlp --data wine 
 expect 0 'resumed after step' train --out runs/mlp-iris --resume
 expect 0 'epoch 1' train mlp --data iris --out runs/mlp-iris --fresh --epochs 1 hidden=16
 expect 1 'cannot be made' train mlp --out /proc/none/run
+expect 0 'confusion.png' train mlp --data iris --out runs/iris
+
+expect 2 'augment=shift is for images, and iris has none' train mlp --data iris augment=shift --no-save
+expect 2 "one of 'none shift flip flip_shift warp auto' was expected" train mlp augment=blur
+expect 0 'curve.png, confusion.png, examples.png, filters.png' train lenet5 augment=warp --epochs 12 --out runs/digits
+for picture in curve confusion examples filters; do # each with its numbers
+    count=$((count + 1))
+    if [ "$(head -c 4 runs/digits/$picture.png | tail -c 3)" != PNG ] || [ ! -s runs/digits/$picture.tsv ]; then
+        echo "runs/digits/$picture.png or .tsv is missing"
+        failures=$((failures + 1))
+    fi
+done
 
 # using runs
 expect 0 'test accuracy' eval runs/mlp-iris
 expect 0 '"test_loss":' eval runs/mlp-iris --json --last
+expect 0 'mean of classes .* 30$' eval runs/mlp-iris
+expect 0 '^\{"class":"setosa","precision":[0-9.]+,"recall":[0-9.]+,"f1":[0-9.]+,"n":[0-9]+,"said":\[[0-9]+,[0-9]+,[0-9]+\]\}$' eval runs/mlp-iris --json
 expect 2 'is no run' eval nowhere
 expect 2 'something is missing' eval
 expect 0 '6 tensors' export runs/mlp-iris a.safetensors
@@ -111,16 +127,34 @@ expect 1 'No such file' import mlp missing.npz --out other2
 expect 2 'where to' import mlp a.npz
 expect 2 'does not write texts' sample runs/mlp-iris
 expect 1 'missing.npy' predict runs/mlp-iris missing.npy
+printf '5.1,3.5,1.4,0.2\n6.3,3.3,6.0,2.5\n' >rows.csv
+expect 0 '^0	setosa	' predict runs/iris rows.csv
+expect 0 '^1	virginica	' predict runs/iris rows.csv
+printf 'a,b,c,d,kind\n5.1,3.5,,0.2,setosa\n' >rows.csv # a header, a missing value, and the answer in the last column
+expect 0 '^\{"row":0,"class":"setosa","probability":' predict runs/iris rows.csv --json
+printf '1,2,3\n' >rows.csv
+expect 2 'rows of 4 numbers were expected, .*1, 3' predict runs/iris rows.csv
+printf '1,2,x,3\n1,2,x,3\n' >rows.csv
+expect 2 "numbers were expected, 'x' was found" predict runs/iris rows.csv
+# a ring of dark ink on white paper, 24 x 24 pixels in colour
+base64 -d >zero.png <<'RING'
+iVBORw0KGgoAAAANSUhEUgAAABgAAAAYCAIAAABvFaqvAAAAVUlEQVR42mP4/+sXVRADfmkRJEC+QSIYgByDRHAA0gwSwQvIMYigIFEGES+O3SA8NuORYiDJWjyyowaNGkSjBEm1LEL9TEuFYoRq
+BRs1i1pqFv4kIQBDtV1Ep4INCAAAAABJRU5ErkJggg==
+RING
+expect 0 '^0	0	' predict runs/digits zero.png --invert
+expect 2 'learned from iris, which has no images' predict runs/iris zero.png
+head -c 60 zero.png >cut.png
+expect 1 'cut.png' predict runs/digits cut.png
 if [ "$("$cajal" eval runs/mlp-iris --json | sed 's/.*"test_loss":\([^,]*\).*/\1/')" != "$("$cajal" eval imported --json | sed 's/.*"test_loss":\([^,]*\).*/\1/')" ]; then
     echo "an imported run evaluates differently from the exported one"
     failures=$((failures + 1))
 fi
-expect 0 'next: cajal sample' train vae --steps 3 hidden=8 latent=2 --out runs/vae
+expect 0 'filters.png, samples.png' train vae --steps 3 hidden=8 latent=2 --out runs/vae
 expect 0 '9 rows of 64 numbers' sample runs/vae --n 9
 expect 0 'test loss' eval runs/vae
 expect 2 'makes new examples' predict runs/vae missing.npy
 expect 0 'discriminator.conv1.weight' models --describe dcgan
-expect 0 'bits per symbol' train gpt --steps 3 layers=1 dim=16 heads=2 context=8 --out runs/gpt eval_every=3
+expect 0 'attention.png' train gpt --steps 3 layers=1 dim=16 heads=2 context=8 --out runs/gpt eval_every=3
 expect 0 '^int ' sample runs/gpt --prompt 'int ' --length 20
 expect 2 'a number of at least 0' sample runs/gpt --temperature hot
 expect 2 "at least 1 was expected" sample runs/gpt --n 0

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Kills `cajal train` with SIGKILL at random instants, at least ten times, resumes it each time, and compares the result with a run that was left alone: parameters, best
-# parameters, optimiser and random state, and metrics.jsonl must be equal byte for byte.
+# Kills `cajal train` with SIGKILL at random instants, 20 times (200 times where CAJAL_LONG is set), resumes it each time, and compares every run that came to its end with
+# one that was left alone: parameters, best parameters, optimiser and random state, and metrics.jsonl must be equal byte for byte. The images are augmented.
 #
 #   tests/kill_resume.sh PROGRAM [SEED]
 set -eu
@@ -8,15 +8,17 @@ cajal=$1
 seed=${2:-$(date +%s)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-echo "seed $seed"
-settings="hidden=32 batch=64 eval_every=11 save_every=7"
+wanted=${CAJAL_LONG:+200}
+wanted=${wanted:-20}
+echo "seed $seed, $wanted kills"
+settings="hidden=32 batch=64 eval_every=11 save_every=7 augment=shift"
 # shellcheck disable=SC2086 # settings are words
 train() { exec "$cajal" train mlp --data digits --epochs 25 --threads 1 --quiet $settings "$@" >/dev/null 2>>"$work/errors"; }
 
 (train --out "$work/alone") || { cat "$work/errors" >&2; exit 1; }
 
 # Milliseconds 5 … 160, the same for the same seed.
-delays=$(awk -v seed="$seed" 'BEGIN { srand(seed); for (i = 0; i < 400; i++) printf "%.3f ", 0.005 + 0.155 * rand() }')
+delays=$(awk -v seed="$seed" 'BEGIN { srand(seed); for (i = 0; i < 4000; i++) printf "%.3f ", 0.005 + 0.155 * rand() }')
 kills=0 round=0 run=""
 newest() { sed -n "s/.*\"\($1-[0-9]*\.safetensors\)\".*/\1/p" "$2/MANIFEST.json" | head -n 1; }
 compare() {
@@ -41,7 +43,7 @@ for delay in $delays; do
     fi
     if $killed; then
         kills=$((kills + 1))
-        [ $kills -lt 15 ] || break
+        [ $kills -lt "$wanted" ] || break
     else
         compare "$run"
         echo "run $round finished after $kills kills"
@@ -52,5 +54,5 @@ if [ -n "$run" ]; then # the last one is left to finish
     (train --out "$run" --resume) || { cat "$work/errors" >&2; exit 1; }
     compare "$run"
 fi
-[ $kills -ge 10 ] || { echo "only $kills kills hit a running program" >&2; exit 1; }
+[ $kills -ge "$wanted" ] || { echo "only $kills kills hit a running program" >&2; exit 1; }
 echo "$kills kills in $round runs, each resumed to the bit"

@@ -275,6 +275,23 @@ static void train_loss_curves(void **state)
     for (int i = 0; i < STEPS; i++) loss[3][i] = 1 + 9 * exp(-i / 4.0); /* a high rate with noise: quickly down, then stuck */
     for (int i = 0; i < STEPS; i++) loss[3][i] = fmax(loss[3][i], 4 + 0.02 * (i % 3));
     assert_int_equal(cj_loss_curve(loss[3], STEPS), CJ_CURVE_PLATEAU);
+    char folder[] = "/tmp/cajal-curves-XXXXXX", path[64], command[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/curves.png", folder);
+    cj_plot *p = cj_plot_new(c, "Learning rates");
+    static const char *const name[] = { "good", "low", "very high", "high", "bad initialisation" };
+    for (int k = 0; k < 5; k++) assert_true(cj_plot_line(p, name[k], NULL, loss[k], STEPS));
+    assert_true(cj_plot_log(p, false, true));
+#ifdef CJ_HAVE_CAIRO
+    assert_true(cj_plot_save(p, path));
+    FILE *f = fopen(path, "rb");
+    unsigned char head[8] = { 0 };
+    assert_true(f && fread(head, 1, 8, f) == 8 && memcmp(head, "\x89PNG\r\n\x1a\n", 8) == 0);
+    fclose(f);
+#endif
+    cj_plot_free(p);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
     loss[0][STEPS / 2] = NAN;
     assert_int_equal(cj_loss_curve(loss[0], STEPS), CJ_CURVE_EXPLODES);
 }

@@ -166,6 +166,16 @@ static void pixels(void **state)
     assert_int_equal(count_color(in_folder("images.png"), 408, 400, 0xff0000), 2 * 60 * 2 * 60);
     assert_int_equal(count_color(in_folder("images.png"), 408, 400, 0x0000ff), 2 * 60 * 2 * 60);
 
+    p = cj_plot_new(c, NULL); /* the same with a line of text under each: the second one in red, and less room for the images */
+    assert_true(cj_plot_size(p, 48 + 6 * 60, 150) && cj_plot_images(p, images, 2, 3, 2, 2));
+    assert_true(cj_plot_captions(p, (const char *[]){ "no red one", "\xc3\xa9\xc3\xa9 much too long for a tile of this size" },
+                                 (bool[]){ false, true }));
+    assert_true(cj_plot_save(p, in_folder("captions.png")));
+    int tile = count_color(in_folder("captions.png"), 408, 150, 0xff0000);
+    assert_true(tile == count_color(in_folder("captions.png"), 408, 150, 0x0000ff) && tile > 400 && tile < 102 * 102);
+    assert_true(count_color(in_folder("captions.png"), 408, 150, 0x212121) > 3);
+    assert_true(count_color(in_folder("captions.png"), 408, 150, 0xcc1a1a) > 3);
+
     p = cj_plot_new(c, NULL); /* a line of one point, and a million points that end in the same place */
     double *many = malloc(1000000 * sizeof *many);
     for (int i = 0; i < 1000000; i++) many[i] = sin(i * 1e-5);
@@ -177,6 +187,133 @@ static void pixels(void **state)
     assert_memory_equal(svg, "<?xml", 5);
     assert_true(n > 1000 && n < 1000000); /* of all points only those that show */
     free(svg);
+    cj_ctx_free(c);
+}
+
+/* ---- the catalogue's row: one picture of every kind --------------------------------------------------------------------------------------------- */
+
+/* Writes both formats; both are whole, and the PNG has at least `least` pixels of the colour. */
+static void expect_picture(cj_plot *p, const char *name, unsigned color, int least)
+{
+    char png[64], svg[64];
+    snprintf(png, sizeof png, "%s.png", name);
+    snprintf(svg, sizeof svg, "%s.svg", name);
+    assert_true(cj_plot_size(p, 600, 400) && cj_plot_save(p, in_folder(png)) && cj_plot_save(p, in_folder(svg)));
+    int count = count_color(in_folder(png), 600, 400, color);
+    if (count < least) fail_msg("%s has %d pixels of %06x, %d were expected", png, count, color, least);
+    size_t n;
+    unsigned char *text = read_all(in_folder(svg), &n);
+    text[n] = 0;
+    assert_memory_equal(text, "<?xml", 5);
+    assert_non_null(strstr((char *)text, "</svg>"));
+    free(text);
+}
+
+/* All that was drawn is between the ends of the axes. */
+static void expect_covered(const cj_plot *p)
+{
+    cj_axis x = cj__plot_x_axis(p, 5), y = cj__plot_y_axis(p, 5);
+    for (const cj_series *s = p->first; s; s = s->next)
+        for (int64_t i = 0; i < s->n && s->kind <= CJ_POINTS; i++)
+            if (cj__plot_shows(p, cj__series_x(s, i), s->y[i]))
+                assert_true(cj__series_x(s, i) >= x.low && cj__series_x(s, i) <= x.high && s->y[i] >= y.low && s->y[i] <= y.high);
+}
+
+/* Mean place (share of width, of height) of the pixels near a colour. */
+static void place_of(const char *path, unsigned color, double *across, double *down)
+{
+    cairo_surface_t *s = cairo_image_surface_create_from_png(path);
+    int width = cairo_image_surface_get_width(s), height = cairo_image_surface_get_height(s), n = 0;
+    const unsigned char *data = cairo_image_surface_get_data(s);
+    *across = *down = 0;
+    for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x++) {
+            uint32_t v;
+            memcpy(&v, data + y * cairo_image_surface_get_stride(s) + 4 * x, 4);
+            int d = abs((int)(v >> 16 & 255) - (int)(color >> 16 & 255)) + abs((int)(v >> 8 & 255) - (int)(color >> 8 & 255)) +
+                    abs((int)(v & 255) - (int)(color & 255));
+            if (d < 12) *across += x, *down += y, n++;
+        }
+    cairo_surface_destroy(s);
+    assert_true(n > 0);
+    *across /= (double)n * width, *down /= (double)n * height;
+}
+
+/* [tool.plots] */
+static void tool_plots(void **state)
+{
+    (void)state;
+    enum { N = 50, G = 41 };
+    cj_ctx *c = new_ctx();
+    double x[N], y[N], field[G * G], across, down;
+
+    cj_plot *p = cj_plot_new(c, "Loss"); /* a loss curve on a logarithmic axis */
+    for (int i = 0; i < N; i++) y[i] = exp(-0.2 * i);
+    assert_true(cj_plot_log(p, false, true) && cj_plot_line(p, "loss", NULL, y, N));
+    expect_picture(p, "loss", 0x0072b2, 400);
+    expect_covered(p);
+
+    p = cj_plot_new(c, "Scatter"); /* in the upper right quarter of what the axes show */
+    for (int i = 0; i < N; i++) x[i] = 0.75 + 0.2 * sin(i), y[i] = 0.75 + 0.2 * cos(2.0 * i);
+    assert_true(cj_plot_range_x(p, 0, 1) && cj_plot_range_y(p, 0, 1) && cj_plot_points(p, NULL, x, y, N));
+    expect_picture(p, "scatter", 0x0072b2, 200);
+    expect_covered(p);
+    place_of(in_folder("scatter.png"), 0x0072b2, &across, &down);
+    assert_true(across > 0.6 && across < 0.9 && down > 0.1 && down < 0.45);
+
+    p = cj_plot_new(c, "Decision regions"); /* x > 0: the brightest colour of the ramp on the right, the darkest on the left */
+    for (int i = 0; i < G * G; i++) field[i] = i % G > G / 2;
+    assert_true(cj_plot_field(p, field, G, G, -1, 1, -1, 1) && cj_plot_points(p, "a", (double[]){ -0.5, -0.4 }, (double[]){ 0, 0.5 }, 2));
+    expect_picture(p, "regions", 0x0072b2, 20);
+    expect_covered(p);
+
+    p = cj_plot_new(c, "Contours and a path"); /* circles of radius 1 and 2, and gradient descent into their middle */
+    for (int i = 0; i < G * G; i++) field[i] = pow(-3 + 6.0 * (i % G) / (G - 1), 2) + pow(-3 + 6.0 * (i / G) / (G - 1), 2);
+    assert_true(cj_plot_contours(p, "levels", field, G, G, -3, 3, -3, 3, (double[]){ 1, 4 }, 2));
+    const cj_series *s = cj__plot_find(p, CJ_LINE);
+    double length = 0;
+    for (int64_t i = 0; i < s->n; i++) /* linear between grid points h = 0.15 apart: off by at most h²/(4r) in the radius */
+        if (isfinite(s->y[i])) {
+            double r = hypot(s->x[i], s->y[i]);
+            assert_true(fabs(r - 1) < 0.0113 || fabs(r - 2) < 0.0113);
+            if (i > 0 && isfinite(s->y[i - 1])) length += hypot(s->x[i] - s->x[i - 1], s->y[i] - s->y[i - 1]);
+        }
+    assert_true(fabs(length - 6 * M_PI) < 0.02 * 6 * M_PI); /* 2 pi (1 + 2): closed, and each piece once */
+    for (int i = 0; i < N; i++) x[i] = 2.5 * pow(0.8, i), y[i] = -1.5 * pow(0.8, i);
+    assert_true(cj_plot_line(p, "path", x, y, N));
+    expect_picture(p, "contours", 0xd55e00, 100);
+    expect_covered(p);
+
+    p = cj_plot_new(c, "Heat"); /* 2 in one cell of four, the others 0: a quarter of the matrix is the ramp's last colour */
+    assert_true(cj_plot_heat(p, (double[]){ 0, 0, 2, 0 }, 2, 2, NULL, NULL));
+    expect_picture(p, "map", 0xf7fbff, 30000);
+    double fraction = (double)count_color(in_folder("map.png"), 600, 400, 0xf7fbff);
+    assert_true(fraction < 600 * 400 * 0.75);
+
+    p = cj_plot_new(c, "Histogram"); /* bars of 1, 2, 4: the areas are as the counts */
+    assert_true(cj_plot_bars(p, NULL, NULL, (double[]){ 1, 2, 4 }, 3));
+    expect_picture(p, "histogram", 0x0072b2, 600 * 400 / 10);
+    place_of(in_folder("histogram.png"), 0x0072b2, &across, &down);
+    assert_true(across > 0.55); /* more to the right: (1·0 + 2·1 + 4·2)/7 = 1.43 slots instead of 1 */
+
+    p = cj_plot_new(c, "Surrogate losses"); /* of the margin m: 0/1, hinge, logistic (base 2); the surrogates lie above */
+    double one[N], hinge[N], logistic[N];
+    for (int i = 0; i < N; i++) {
+        x[i] = -2 + 4.0 * i / (N - 1);
+        one[i] = x[i] <= 0, hinge[i] = fmax(0, 1 - x[i]), logistic[i] = log2(1 + exp(-x[i]));
+        assert_true(hinge[i] >= one[i] && logistic[i] >= one[i]);
+    }
+    assert_true(cj_plot_line(p, "0/1", x, one, N) && cj_plot_line(p, "hinge", x, hinge, N) && cj_plot_line(p, "logistic", x, logistic, N));
+    expect_picture(p, "surrogates", 0x009e73, 200);
+    expect_covered(p);
+
+    p = cj_plot_new(c, NULL); /* a grid of 9 images, the middle one white on black ground */
+    double grid[9 * 4] = { 0 };
+    for (int i = 0; i < 4; i++) grid[4 * 4 + i] = 1;
+    assert_true(cj_plot_images(p, grid, 9, 1, 2, 2));
+    expect_picture(p, "grid", 0x000000, 8 * 50 * 50);
+    place_of(in_folder("grid.png"), 0x000000, &across, &down);
+    assert_true(across > 0.2 && across < 0.6 && down > 0.3 && down < 0.7);
     cj_ctx_free(c);
 }
 
@@ -300,6 +437,9 @@ static void errors(void **state)
     REFUSED(cj_plot_heat(p, y, 0, 2, NULL, NULL), CJ_ESHAPE);
     REFUSED(cj_plot_images(p, y, 1, 1, 1, 2), CJ_EVALUE);
     REFUSED(cj_plot_images(bars, y, 1, 2, 1, 1), CJ_ESHAPE);
+    REFUSED(cj_plot_contours(p, NULL, y, 1, 2, 0, 1, 0, 1, y, 1), CJ_EVALUE);
+    REFUSED(cj_plot_contours(p, NULL, y, 2, 2, 0, 1, 0, 1, y, 0), CJ_EVALUE);
+    REFUSED(cj_plot_captions(p, (const char *[]){ "a" }, NULL), CJ_EVALUE);
     REFUSED(cj_plot_field(p, y, 1, 2, 0, 1, 0, 1), CJ_ESHAPE);
     REFUSED(cj_plot_field(p, y, 2, 2, 1, 1, 0, 1), CJ_EVALUE);
     REFUSED(cj_plot_range_x(p, 1, 1), CJ_EVALUE);
@@ -346,6 +486,7 @@ int main(void)
         cmocka_unit_test(data_files),
 #if defined CJ_HAVE_CAIRO
         cmocka_unit_test(pixels),
+        cmocka_unit_test(tool_plots),
         cmocka_unit_test(same_bytes),
         cmocka_unit_test(no_space),
 #endif

@@ -321,6 +321,94 @@ static void a_cancelled_run_resumes_to_the_bit(void **state)
     remove_run(path);
 }
 
+/* The job's rows as images of 2 x 2 pixels that are shifted and mirrored anew in every epoch: cut into pieces and in one piece it is the same. */
+static void augmented_runs_resume_to_the_bit(void **state)
+{
+    (void)state;
+    char whole[64];
+    snprintf(whole, sizeof whole, "%s", folder("augmented"));
+    const char *path = folder("augmented-pieces");
+    int64_t at = 0;
+    for (int i = -1; i < 40 && at < 23; i++) { /* -1: the whole one */
+        job j;
+        open_job(&j);
+        assert_true(cj_examples_of_images(j.rows.x, j.rows.y, 1, 2, 2, &j.rows, .pad = 1, .flip = 0.5));
+        j.stop_at = i < 0 ? 0 : 1 + i % 4;
+        cj_train_result r = run_job(&j, i < 0 ? whole : path, i > 0, 0, i >= 0 && i % 2);
+        assert_int_equal(r.finished, r.step == 23);
+        if (i >= 0) at = r.step;
+        else assert_true(r.finished);
+        cj_ctx_free(j.c);
+    }
+    assert_int_equal(at, 23);
+    assert_same_run(whole, path);
+    cj_generation plain, augmented; /* and it is another run than that of the images as they are */
+    newest(reference, &plain);
+    newest(whole, &augmented);
+    assert_true(plain.model.crc != augmented.model.crc);
+    remove_run(whole);
+    remove_run(path);
+}
+
+/* An augmented example is a function of (seed, epoch, number): not of the batch, nor of what was asked for before. */
+static void augmented_examples(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .seed = 3, .threads = 1 });
+    cj_tensor *x = cj_keep(cj_rand(c, CJ_SHAPE(20, 2 * 4 * 3))), *label = cj_keep(cj_arange(c, 0, 20, 1, CJ_I64));
+    cj_examples e;
+    assert_true(cj_examples_of_images(x, label, 2, 4, 3, &e, .pad = 1));
+    assert_int_equal(e.n, 20);
+    cj_tensor *all[3], *one, *y;
+    for (int k = 0; k < 3; k++) assert_true(e.batch(c, &e, k == 2 ? 8 : 7, label, &all[k], &y)); /* epochs 7, 7, 8 */
+    float v[3][480], w[24];
+    for (int k = 0; k < 3; k++) assert_true(cj_ndim(all[k]) == 2 && cj_to_f32(all[k], v[k], 480));
+    assert_memory_equal(v[0], v[1], sizeof v[0]);
+    assert_true(memcmp(v[0], v[2], sizeof v[0]) != 0);
+    for (int64_t i = 19; i >= 0; i--) {
+        assert_true(e.batch(c, &e, 7, cj_from_i64(c, &i, CJ_SHAPE(1)), &one, &y) && cj_to_f32(one, w, 24));
+        assert_memory_equal(w, v[0] + i * 24, sizeof w);
+        assert_int_equal(cj_item(y), i);
+    }
+    cj_seed(c, 4);
+    assert_true(e.batch(c, &e, 7, label, &all[1], &y) && cj_to_f32(all[1], v[1], 480));
+    assert_true(memcmp(v[0], v[1], sizeof v[0]) != 0); /* another seed, other images */
+    /* a shift moves what is there by -1, 0 or 1 rows and columns: each value of the result is 0 or the neighbour that all others of the image come from */
+    float from[480];
+    assert_true(cj_to_f32(x, from, 480));
+    for (int i = 0; i < 20; i++) {
+        int fits = 0;
+        for (int down = -1; down <= 1; down++)
+            for (int right = -1; right <= 1; right++) {
+                bool same = true;
+                for (int k = 0; k < 24; k++) {
+                    int r = k / 3 % 4 - down, s = k % 3 - right;
+                    float want = r < 0 || r > 3 || s < 0 || s > 2 ? 0 : from[i * 24 + k / 12 * 12 + r * 3 + s];
+                    same = same && v[0][i * 24 + k] == want;
+                }
+                fits += same;
+            }
+        assert_int_equal(fits, 1);
+    }
+    assert_false(cj_examples_of_images(x, label, 3, 4, 3, &e, .pad = 1));
+    assert_error(c, CJ_ESHAPE, "images of 3 x 4 x 3 were expected");
+    cj_clear(c);
+    assert_true(cj_examples_of_images(x, label, 2, 4, 3, &e, .flip = 2)); /* what is wrong with the options is said when they are used */
+    assert_false(e.batch(c, &e, 0, label, &one, &y));
+    assert_error(c, CJ_EVALUE, "probabilities of 0");
+    cj_augment_opts how = cj_augmentation_opts(CJ_AUGMENT_FLIP_SHIFT, 3, 32, 32);
+    assert_true(how.pad == 4 && how.flip == 0.5 && how.rotate == 0);
+    how = cj_augmentation_opts(CJ_AUGMENT_AUTO, 3, 32, 32);
+    assert_true(how.pad == 4 && how.flip == 0.5);
+    how = cj_augmentation_opts(CJ_AUGMENT_AUTO, 1, 28, 28);
+    assert_true(how.pad == 3 && how.flip == 0);
+    how = cj_augmentation_opts(CJ_AUGMENT_WARP, 1, 16, 28);
+    assert_true(how.pad == 2 && how.rotate == 10 && how.scale == 0.1 && how.shear == 0.1 && how.flip == 0);
+    how = cj_augmentation_opts(CJ_AUGMENT_NONE, 1, 8, 8);
+    assert_true(how.pad == 0 && how.rotate == 0 && how.flip == 0);
+    cj_ctx_free(c);
+}
+
 /* Runs the job in a child that dies at its k-th file operation. True: it lived to the end. */
 static bool run_in_child(const char *path, bool resume, long die, long *counted)
 {
@@ -557,6 +645,8 @@ int main(void)
         cmocka_unit_test(resuming_with_other_settings_names_them),
         cmocka_unit_test(plan_and_eager_agree_to_the_bit),
         cmocka_unit_test(a_cancelled_run_resumes_to_the_bit),
+        cmocka_unit_test(augmented_runs_resume_to_the_bit),
+        cmocka_unit_test(augmented_examples),
         cmocka_unit_test(killed_at_every_file_operation_it_resumes_to_the_bit),
         cmocka_unit_test(a_full_disk_is_an_error_and_the_run_goes_on_later),
         cmocka_unit_test(damaged_checkpoints_fall_back_to_the_one_before),

@@ -30,6 +30,7 @@ static const cj_setting recipe[] = {
     { .key = "weight_decay", .value = 5e-4 },
     { .key = "schedule", .value = CJ_COSINE },
     { .key = "warmup", .value = 200 },
+    { .key = "augment", .value = CJ_AUGMENT_AUTO },
     { 0 },
 };
 

@@ -42,8 +42,13 @@ CJ_API bool cj_plot_heat(cj_plot *p, const double *values, int64_t rows, int64_t
 /* A function of x and y as colours behind the lines and points: values[i, j] at y = y0 + (y1-y0)·i/(rows-1), x = x0 + (x1-x0)·j/(columns-1).
  * Its axes are linear. */
 CJ_API bool cj_plot_field(cj_plot *p, const double *values, int64_t rows, int64_t columns, double x0, double x1, double y0, double y1);
+/* The lines on which the function of such a field has one of the levels, as one line of the plot; nothing where it has none of them. */
+CJ_API bool cj_plot_contours(cj_plot *p, const char *label, const double *values, int64_t rows, int64_t columns, double x0, double x1, double y0, double y1,
+                             const double *level, int levels);
 /* A sheet of images [n, channels, height, width], 1 channel or red, green and blue; values from 0 (black) to 1. Shares a plot with nothing else. */
 CJ_API bool cj_plot_images(cj_plot *p, const double *values, int64_t n, int64_t channels, int64_t height, int64_t width);
+/* A line of text under each of the images, once; the marked ones in red (marked may be NULL). */
+CJ_API bool cj_plot_captions(cj_plot *p, const char *const *caption, const bool *marked);
 
 /* Writes the picture (.png or .svg) and the data file. False after an error; without cairo always, with the data file written. */
 CJ_API bool cj_plot_save(cj_plot *p, const char *path);

@@ -847,6 +847,8 @@
 
 /* train.h */
 #define cj_examples_of_rows(...) (CJ__HERE, (cj_examples_of_rows)(__VA_ARGS__))
+#define cj_examples_of_images(...) CJ__CALL6(cj_examples_of_images, cj_augment_opts, __VA_ARGS__, )
+#define cj_augmentation_opts(...) (CJ__HERE, (cj_augmentation_opts)(__VA_ARGS__))
 #define cj_examples_of_text(...) (CJ__HERE, (cj_examples_of_text)(__VA_ARGS__))
 #define cj_examples_of_pairs(...) (CJ__HERE, (cj_examples_of_pairs)(__VA_ARGS__))
 #define cj_data_order(...) (CJ__HERE, (cj_data_order)(__VA_ARGS__))
@@ -916,7 +918,9 @@
 #define cj_plot_bars(...) (CJ__HERE, (cj_plot_bars)(__VA_ARGS__))
 #define cj_plot_heat(...) (CJ__HERE, (cj_plot_heat)(__VA_ARGS__))
 #define cj_plot_field(...) (CJ__HERE, (cj_plot_field)(__VA_ARGS__))
+#define cj_plot_contours(...) (CJ__HERE, (cj_plot_contours)(__VA_ARGS__))
 #define cj_plot_images(...) (CJ__HERE, (cj_plot_images)(__VA_ARGS__))
+#define cj_plot_captions(...) (CJ__HERE, (cj_plot_captions)(__VA_ARGS__))
 #define cj_plot_save(...) (CJ__HERE, (cj_plot_save)(__VA_ARGS__))
 
 #endif

@@ -11,6 +11,7 @@
 #ifndef CAJAL_TRAIN_H
 #define CAJAL_TRAIN_H
 
+#include <cajal/data.h>
 #include <cajal/model.h>
 
 #ifdef __cplusplus
@@ -25,11 +26,20 @@ typedef struct cj_examples {
     /* Examples `index` (i64 [B]) as x and y, in the innermost scope. The epoch is for what changes with it (shifts, augmentation). False after an error. */
     bool (*batch)(cj_ctx *c, const struct cj_examples *e, int64_t epoch, cj_tensor *index, cj_tensor **x, cj_tensor **y);
     void *user;
-    cj_tensor *x, *y;   /* what the two kinds below keep */
+    cj_tensor *x, *y;   /* what the kinds below keep */
     int64_t length;
+    int64_t channels, height, width;
+    cj_augment_opts augment;
 } cj_examples;
 /* Rows of x and y; both must outlive the examples (cj_keep them). */
 CJ_API bool cj_examples_of_rows(cj_tensor *x, cj_tensor *y, cj_examples *out);
+/* The same, of images (rows of channels·height·width numbers, or [n, channels, height, width]): whenever one is asked for it is changed at random as the options say (data.h),
+ * anew in every epoch. The draws follow from the context's seed, the epoch and the number of the example, whatever the options have for them: a resumed run sees the same images. */
+CJ_API bool cj_examples_of_images(cj_tensor *x, cj_tensor *y, int64_t channels, int64_t height, int64_t width, cj_examples *out, const cj_augment_opts *opts);
+/* What the setting `augment` of the loop means for images of this size: "none", "shift" by up to an eighth of the shorter side, "flip" left and right, "flip_shift" both,
+ * "warp": a shift (of at least 16 pixels a side), and turned by up to 10 degrees, 10 % larger or smaller, sheared by 0.1; "auto": a shift, and flips of colour images (a mirrored digit is none). */
+typedef enum cj_augmentation { CJ_AUGMENT_NONE, CJ_AUGMENT_SHIFT, CJ_AUGMENT_FLIP, CJ_AUGMENT_FLIP_SHIFT, CJ_AUGMENT_WARP, CJ_AUGMENT_AUTO } cj_augmentation;
+CJ_API cj_augment_opts cj_augmentation_opts(cj_augmentation kind, int64_t channels, int64_t height, int64_t width);
 /* Windows of `length` symbols from a text (i64 [N]), each with the window one symbol later; their common offset changes with the epoch. */
 CJ_API bool cj_examples_of_text(cj_tensor *symbols, int64_t length, cj_examples *out);
 /* Sentences and their translations, words i64 [n, S] and [n, T] as CJ_TASK_TRANSLATE has them; a batch is cut to what its longest sentences need. */

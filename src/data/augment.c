@@ -135,6 +135,18 @@ static void noise(float *v, int64_t n, draw *d, float deviation)
     }
 }
 
+/* What warp does where the map only moves: whole rows, zeros where nothing came from. */
+static void shift(const float *from, float *to, const plane *p, int64_t down, int64_t right)
+{
+    int64_t first = right > 0 ? right : 0, last = right < 0 ? p->width + right : p->width;
+    memset(to, 0, (size_t)(p->channels * p->height * p->width) * sizeof *to);
+    for (int64_t k = 0; k < p->channels && first < last; k++)
+        for (int64_t i = 0; i < p->height; i++)
+            if (i - down >= 0 && i - down < p->height)
+                memcpy(to + (k * p->height + i) * p->width + first, from + (k * p->height + i - down) * p->width + first - right,
+                       (size_t)(last - first) * sizeof *to);
+}
+
 /* Image v, with room for one more. */
 static void change(float *v, float *room, const plane *p, const cj_augment_opts *o, draw *d)
 {
@@ -144,10 +156,11 @@ static void change(float *v, float *room, const plane *p, const cj_augment_opts 
     if (o->rotate > 0 || o->scale > 0 || o->shear > 0 || o->pad > 0) {
         double angle = within(d, o->rotate) * 0.017453292519943295, size = 1 + within(d, o->scale), s = within(d, o->shear);
         double cosine = cos(angle) * size, sine = sin(angle) * size;
-        double down = o->pad > 0 ? (double)(below(d, 2 * o->pad + 1) - o->pad) : 0,
-               right = o->pad > 0 ? (double)(below(d, 2 * o->pad + 1) - o->pad) : 0;
+        int64_t down = o->pad > 0 ? below(d, 2 * o->pad + 1) - o->pad : 0, right = o->pad > 0 ? below(d, 2 * o->pad + 1) - o->pad : 0;
         /* rotation · shear: rows [cos, -sin; sin, cos] times [1, 0; s, 1] on (row, column) */
-        warp(v, room, p, (double[]){ cosine - sine * s, -sine, down, sine + cosine * s, cosine, right });
+        const double map[6] = { cosine - sine * s, -sine, (double)down, sine + cosine * s, cosine, (double)right };
+        if (o->rotate > 0 || o->scale > 0 || o->shear > 0) warp(v, room, p, map);
+        else shift(v, room, p, down, right);
         memcpy(v, room, (size_t)one * sizeof *v);
     }
     if (o->contrast > 0 || o->brightness > 0) {

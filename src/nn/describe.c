@@ -82,6 +82,21 @@ static field through(const cj_module *m, const cj_tensor *x, field in)
     return f;
 }
 
+/* Names from the root to m, with points between them; false where m is not in the tree. */
+static bool path_of(const cj_module *root, const cj_module *m, char *out, size_t room)
+{
+    if (root == m) return true;
+    for (int i = 0; i < cj_module_children(root); i++) {
+        int n = snprintf(out, room, "%s", cj_module_child_name(root, i));
+        if (n < 0 || (size_t)n + 1 >= room) continue;
+        char *rest = out + n;
+        if (cj_module_child(root, i) == m) return true;
+        rest[0] = '.';
+        if (path_of(cj_module_child(root, i), m, rest + 1, room - (size_t)n - 1)) return true;
+    }
+    return false;
+}
+
 static void begins(cj_observer *o, cj_module *m, cj_tensor *x)
 {
     describer *d = (describer *)o;
@@ -100,7 +115,7 @@ static void begins(cj_observer *o, cj_module *m, cj_tensor *x)
     if (f->row >= d->room) return;
     cj_module_row *r = &d->rows[f->row];
     *r = (cj_module_row){ .type = cj_module_type_name(m) };
-    snprintf(r->path, sizeof r->path, "%s", d->c->path);
+    if (!path_of(d->stack[0].m, m, r->path, sizeof r->path)) snprintf(r->path, sizeof r->path, "%s", d->c->path);
 }
 
 typedef struct counting {

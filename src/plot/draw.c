@@ -730,7 +730,8 @@ static bool draw_all(canvas *k)
     if (images) {
         k->left = 24, k->right = k->plot->width - 24, k->top = k->plot->title ? 58 : 24, k->bottom = k->plot->height - 24;
         draw_titles(k, k->left, k->plot->height);
-        return cj__draw_images(k->cr, k->plot, images, k->left, k->top, k->right, k->bottom);
+        font(k, TICK, false);
+        return cj__draw_images(k->cr, k->plot, images, k->left, k->top, k->right, k->bottom, TICK);
     }
     return heat ? draw_heat(k, heat) : bars && bars->n ? draw_bars(k, bars) : draw_curves(k);
 }

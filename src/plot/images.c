@@ -1,4 +1,4 @@
-/* A sheet of images: tiles of equal size in rows, as large as the rectangle allows. */
+/* A sheet of images: tiles of equal size in rows, as large as the rectangle allows, with a line of text under each where there are captions. */
 #include <math.h>
 
 #include "plot/plot.h"
@@ -17,14 +17,14 @@ bool cj_plot_images(cj_plot *p, const double *values, int64_t n, int64_t channel
 #if defined CJ_HAVE_CAIRO
 #include <cairo.h>
 
-/* Tiles in a row so that they are largest. */
-static int64_t best_columns(const cj_series *s, double w, double h, double *scale)
+/* Tiles in a row so that they are largest; every row of tiles needs `line` more for its captions. */
+static int64_t best_columns(const cj_series *s, double w, double h, double line, double *scale)
 {
     int64_t best = 1;
     *scale = 0;
     for (int64_t columns = 1; columns <= s->rows; columns++) {
         double lines = (double)((s->rows + columns - 1) / columns);
-        double this = fmin(w / ((double)(columns * (s->width + 1))), h / (lines * (double)(s->height + 1)));
+        double this = fmin(w / ((double)(columns * (s->width + 1))), (h / lines - line) / (double)(s->height + 1));
         if (this > *scale) *scale = this, best = columns;
     }
     return best;
@@ -59,16 +59,42 @@ static bool draw_tile(cairo_t *cr, const cj_series *s, const double *v, double x
     return pixels != NULL;
 }
 
-bool cj__draw_images(cairo_t *cr, const cj_plot *p, const cj_series *s, double left, double top, double right, double bottom)
+/* Centred under its tile; what is wider than the tile ends with a full stop. */
+static void draw_caption(cairo_t *cr, const char *text, double x, double y, double width)
 {
-    double scale;
-    int64_t columns = best_columns(s, right - left, bottom - top, &scale);
+    char part[128];
+    cairo_text_extents_t e;
+    size_t n = strlen(text) < sizeof part ? strlen(text) : sizeof part - 1;
+    while (((unsigned char)text[n] & 0xc0) == 0x80) n--; /* whole characters of UTF-8 */
+    memcpy(part, text, n);
+    part[n] = 0;
+    for (;;) {
+        cairo_text_extents(cr, part, &e);
+        if (e.x_advance <= width || n <= 2) break;
+        do n--;
+        while (n > 1 && ((unsigned char)part[n - 1] & 0xc0) == 0x80);
+        part[n - 1] = '.';
+        part[n] = 0;
+    }
+    cairo_move_to(cr, x + (width - e.x_advance) / 2, y);
+    cairo_show_text(cr, part);
+}
+
+bool cj__draw_images(cairo_t *cr, const cj_plot *p, const cj_series *s, double left, double top, double right, double bottom, double font)
+{
+    double scale, line = s->row_names ? 1.7 * font : 0;
+    int64_t columns = best_columns(s, right - left, bottom - top, line, &scale);
     if (scale > 1) scale = floor(scale); /* whole pixels are sharp */
     for (int64_t i = 0; i < s->rows; i++) {
-        double x = left + (double)(i % columns * (s->width + 1)) * scale, y = top + (double)(i / columns * (s->height + 1)) * scale;
+        double x = left + (double)(i % columns * (s->width + 1)) * scale;
+        double y = top + (double)(i / columns) * ((double)(s->height + 1) * scale + line);
         if (!draw_tile(cr, s, s->y + i * s->columns, x, y, scale))
             return cj__error(p->ctx, CJ_EMEMORY, "cj_plot_save: no memory for an image of %lld x %lld", (long long)s->width,
                              (long long)s->height);
+        if (!s->row_names || !s->row_names[i]) continue;
+        bool marked = s->marked && s->marked[i];
+        cairo_set_source_rgb(cr, marked ? 0.8 : 0.13, marked ? 0.1 : 0.13, marked ? 0.1 : 0.13);
+        draw_caption(cr, s->row_names[i], x, y + (double)s->height * scale + 1.15 * font, (double)s->width * scale);
     }
     return true;
 }

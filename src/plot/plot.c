@@ -23,6 +23,7 @@ static void series_free(cj_ctx *c, cj_series *s)
     cj__free(c, s->y, (size_t)s->n * sizeof *s->y);
     names_free(c, s->names, s->kind == CJ_BARS ? s->n : s->columns);
     names_free(c, s->row_names, s->rows);
+    cj__free(c, s->marked, (size_t)s->rows * sizeof *s->marked);
     cj__free(c, s, sizeof *s);
 }
 
@@ -254,6 +255,20 @@ bool cj_plot_heat(cj_plot *p, const double *values, int64_t rows, int64_t column
     return series_add(p, s, copy_names(p->ctx, &s->names, column_names, columns) && copy_names(p->ctx, &s->row_names, row_names, rows));
 }
 
+bool cj_plot_captions(cj_plot *p, const char *const *caption, const bool *marked)
+{
+    if (!usable(p)) return false;
+    cj_series *s = (cj_series *)cj__plot_find(p, CJ_IMAGES);
+    if (!s || s->row_names || !caption)
+        return cj__error(p->ctx, CJ_EVALUE, "cj_plot_captions: a plot with images that have no captions yet was expected");
+    if (marked) {
+        s->marked = cj__alloc(p->ctx, (size_t)s->rows * sizeof *s->marked);
+        if (!s->marked) return false;
+        memcpy(s->marked, marked, (size_t)s->rows * sizeof *s->marked);
+    }
+    return copy_names(p->ctx, &s->row_names, caption, s->rows);
+}
+
 bool cj_plot_field(cj_plot *p, const double *values, int64_t rows, int64_t columns, double x0, double x1, double y0, double y1)
 {
     if (!usable(p)) return false;
@@ -311,7 +326,7 @@ static bool put_matrix(cj_writer *w, const cj_series *s)
         for (int64_t j = 0; j < s->columns; j++) {
             bool ok;
             if (s->kind == CJ_IMAGES) {
-                ok = cj__writer_print(w, "%lld\t%lld", (long long)i, (long long)j);
+                ok = put_name(w, s->row_names ? s->row_names[i] : NULL, i) && cj__writer_print(w, "\t%lld", (long long)j);
             } else if (s->kind == CJ_HEAT) {
                 ok = put_name(w, s->row_names ? s->row_names[i] : NULL, i) && cj__writer_put(w, "\t", 1) &&
                      put_name(w, s->names ? s->names[j] : NULL, j);

@@ -16,7 +16,8 @@ typedef struct cj_series {
     int64_t n;                 /* values of y */
     int64_t rows, columns;     /* heat maps and fields; images, a row each */
     int64_t height, width;     /* of an image */
-    char **names, **row_names; /* bars and columns; rows */
+    char **names, **row_names; /* bars and columns; rows; captions of images */
+    bool *marked;              /* images: captions in red; or NULL */
     double x0, x1, y0, y1;     /* fields */
     int color;
 } cj_series;
@@ -71,8 +72,8 @@ void cj__number_text(double v, int decimals, char out[32]);
 bool cj__plot_draw(const cj_plot *p, const char *path);
 #if defined CJ_HAVE_CAIRO
 typedef struct _cairo cairo_t;
-bool cj__draw_images(cairo_t *cr, const cj_plot *p, const cj_series *s, double left, double top, double right,
-                     double bottom); /* images.c */
+/* images.c; captions in the font that is set, of this size */
+bool cj__draw_images(cairo_t *cr, const cj_plot *p, const cj_series *s, double left, double top, double right, double bottom, double font);
 #endif
 
 #endif

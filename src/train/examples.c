@@ -41,6 +41,49 @@ bool cj_examples_of_rows(cj_tensor *x, cj_tensor *y, cj_examples *out)
     return true;
 }
 
+/* ---- images that change from epoch to epoch ------------------------------------------------------------------------------------------------- */
+
+static bool images_batch(cj_ctx *c, const cj_examples *e, int64_t epoch, cj_tensor *index, cj_tensor **x, cj_tensor **y)
+{
+    if (!rows_batch(c, e, epoch, index, x, y)) return false;
+    int64_t n = cj_numel(index);
+    int64_t *number = cj__alloc(c, (size_t)n * sizeof *number);
+    if (!number) return false;
+    bool was = cj_no_grad(c);
+    cj_augment_opts how = e->augment;
+    how.seed = c->rng.seed, how.epoch = epoch, how.samples = number;
+    if (cj_to_i64(index, number, n))
+        *x = cj_reshape(cj_augment(cj_reshape(*x, CJ_SHAPE(n, e->channels, e->height, e->width)), &how), cj_shape_of(*x));
+    cj_grad_mode(c, was);
+    cj__free(c, number, (size_t)n * sizeof *number);
+    return c->error == CJ_OK;
+}
+
+bool cj_examples_of_images(cj_tensor *x, cj_tensor *y, int64_t channels, int64_t height, int64_t width, cj_examples *out,
+                           const cj_augment_opts *opts)
+{
+    if (!cj_examples_of_rows(x, y, out)) return false;
+    if (cj_dtype_of(x) != CJ_F32 || channels < 1 || height < 1 || width < 1 || cj_numel(x) != out->n * channels * height * width)
+        return cj__error(cj_tensor_ctx(x), CJ_ESHAPE, "examples: f32 images of %lld x %lld x %lld were expected, %s %s was found",
+                         (long long)channels, (long long)height, (long long)width, cj_dtype_name(cj_dtype_of(x)), cj__tensor_text(x));
+    out->channels = channels, out->height = height, out->width = width;
+    if (opts) out->augment = *opts, out->batch = images_batch;
+    return true;
+}
+
+cj_augment_opts cj_augmentation_opts(cj_augmentation kind, int64_t channels, int64_t height, int64_t width)
+{
+    int64_t side = height < width ? height : width, pad = side >= 16 ? side / 8 : 1;
+    if (kind == CJ_AUGMENT_AUTO) kind = channels == 3 ? CJ_AUGMENT_FLIP_SHIFT : CJ_AUGMENT_SHIFT;
+    switch (kind) {
+    case CJ_AUGMENT_SHIFT: return (cj_augment_opts){ .pad = pad };
+    case CJ_AUGMENT_FLIP: return (cj_augment_opts){ .flip = 0.5 };
+    case CJ_AUGMENT_FLIP_SHIFT: return (cj_augment_opts){ .flip = 0.5, .pad = pad };
+    case CJ_AUGMENT_WARP: return (cj_augment_opts){ .pad = side >= 16 ? pad : 0, .rotate = 10, .scale = 0.1, .shear = 0.1 };
+    default: return (cj_augment_opts){ 0 };
+    }
+}
+
 /* ---- windows of a text ---------------------------------------------------------------------------------------------------------------------- */
 
 /* All windows of an epoch start at the same offset, so that over the epochs every symbol is seen at every position. Epoch 0 (and evaluation) start at the beginning. */
