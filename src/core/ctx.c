@@ -84,6 +84,17 @@ static void record_error(cj_ctx *c, cj_code code, const char *format, va_list ar
     }
 }
 
+void cj__error_at(cj_ctx *c, const char *path, const char *file, int line)
+{
+    char *position = here.file ? strrchr(c->message, '(') : NULL;
+    size_t n = position && position > c->message ? (size_t)(position - 1 - c->message) : strlen(c->message);
+    if (path) n += (size_t)snprintf(c->message + n, sizeof c->message - n, ", in %s", path);
+    if (n >= sizeof c->message) n = sizeof c->message - 1;
+    if (!file) return;
+    const char *slash = strrchr(file, '/');
+    snprintf(c->message + n, sizeof c->message - n, " (%s:%d)", slash ? slash + 1 : file, line);
+}
+
 bool(cj__error)(cj_ctx *c, cj_code code, const char *format, ...)
 {
     va_list args;

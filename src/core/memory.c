@@ -148,6 +148,20 @@ void *cj__scratch(cj_ctx *c, size_t bytes)
 #define STORAGE_HEAD 64
 _Static_assert(sizeof(cj_storage) <= STORAGE_HEAD, "storage head");
 
+static void storage_fill(const cj_ctx *c, cj_storage *st, size_t bytes, bool device)
+{
+    st->bytes = bytes;
+    st->refs = 1;
+    st->version = 0;
+    st->writer = NULL;
+    st->trace = c->trace_epoch;
+    st->slot = -1;
+    st->persistent = 0;
+    st->device = device;
+    st->borrowed = 0;
+    st->dry = 0;
+}
+
 cj_storage *cj__storage_new(cj_ctx *c, size_t bytes, bool device)
 {
     cj_storage *st;
@@ -167,15 +181,18 @@ cj_storage *cj__storage_new(cj_ctx *c, size_t bytes, bool device)
             return NULL;
         }
     }
-    st->bytes = bytes;
-    st->refs = 1;
-    st->version = 0;
-    st->writer = NULL;
-    st->trace = c->trace_epoch;
-    st->slot = -1;
-    st->persistent = 0;
-    st->device = device;
-    st->borrowed = 0;
+    storage_fill(c, st, bytes, device);
+    return st;
+}
+
+cj_storage *cj__storage_dry(cj_ctx *c, size_t bytes)
+{
+    cj_storage *st = cj__alloc(c, STORAGE_HEAD);
+    if (!st) return NULL;
+    st->block = STORAGE_HEAD;
+    st->data = (char *)st + STORAGE_HEAD; /* tells one storage from another; nobody reads there */
+    storage_fill(c, st, bytes, false);
+    st->dry = 1;
     return st;
 }
 
