@@ -135,10 +135,17 @@ void cj__strfree(cj_ctx *c, char *s)
 void *cj__scratch(cj_ctx *c, size_t bytes)
 {
     if (bytes <= c->scratch_bytes) return c->scratch;
-    size_t want = bytes + bytes / 4;
+    /* The old one goes back to the system and not to the free lists: as it grows from operator to operator, nobody would ask for its sizes again. */
+    size_t size, want = bytes + bytes / 4;
+    if (c->scratch) {
+        class_of(c->scratch_bytes, &size);
+        c->memory.live -= size;
+        cj__raw_free(c, c->scratch, size);
+    }
+    c->scratch = NULL;
+    c->scratch_bytes = 0;
     void *p = cj__alloc(c, want);
     if (!p) return NULL;
-    cj__free(c, c->scratch, c->scratch_bytes);
     c->scratch = p;
     c->scratch_bytes = want;
     return p;

@@ -1,4 +1,4 @@
-/* Where every temporary of a plan lives: liveness over the kernels, then offsets in one arena, largest first, each at the lowest place that is free during its life. */
+/* Where every temporary of a plan lives: liveness over the kernels, then offsets in one arena, each at the lowest place that is free during its life. */
 #include <stdlib.h>
 
 #include "grad/plan.h"
@@ -35,14 +35,31 @@ static void find_lives(cj_trace *t, const cj_compiled *p)
 }
 
 typedef struct piece {
-    int slot;
+    int slot, first, last;
     size_t bytes;
 } piece;
 
+/* The orders in which the pieces are placed; none is the best for every step. */
 static int larger_first(const void *a, const void *b)
 {
     const piece *x = a, *y = b;
     return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : x->slot - y->slot;
+}
+static int longer_first(const void *a, const void *b)
+{
+    const piece *x = a, *y = b;
+    const int lx = x->last - x->first, ly = y->last - y->first;
+    return lx != ly ? ly - lx : larger_first(a, b);
+}
+static int earlier_first(const void *a, const void *b)
+{
+    const piece *x = a, *y = b;
+    return x->first != y->first ? x->first - y->first : larger_first(a, b);
+}
+static int later_first(const void *a, const void *b)
+{
+    const piece *x = a, *y = b;
+    return x->last != y->last ? y->last - x->last : larger_first(a, b);
 }
 
 static size_t rounded(size_t bytes) { return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
@@ -66,6 +83,19 @@ static size_t lowest_fit(const cj_trace *t, const piece *placed, int n, const cj
     return at;
 }
 
+/* Gives every piece its offset, in this order; returns what they need together. */
+static size_t place_all(cj_trace *t, piece *list, int n, int (*order)(const void *, const void *))
+{
+    size_t bytes = 0;
+    qsort(list, (size_t)n, sizeof *list, order);
+    for (int i = 0; i < n; i++) {
+        cj_slot *s = &t->slot[list[i].slot];
+        s->offset = (int64_t)lowest_fit(t, list, i, s, list[i].bytes);
+        if ((size_t)s->offset + list[i].bytes > bytes) bytes = (size_t)s->offset + list[i].bytes;
+    }
+    return bytes;
+}
+
 static bool place(cj_ctx *c, cj_trace *t, cj_compiled *p)
 {
     piece *list = cj__alloc(c, (size_t)(t->n_slots + 1) * sizeof *list);
@@ -73,14 +103,7 @@ static bool place(cj_ctx *c, cj_trace *t, cj_compiled *p)
     int n = 0;
     for (int i = 0; i < t->n_slots; i++)
         if (t->slot[i].kind == CJ_SLOT_TEMP && t->slot[i].first >= 0)
-            list[n++] = (piece){ i, rounded(t->slot[i].bytes ? t->slot[i].bytes : 1) };
-    qsort(list, (size_t)n, sizeof *list, larger_first);
-    p->bytes = 0;
-    for (int i = 0; i < n; i++) {
-        cj_slot *s = &t->slot[list[i].slot];
-        s->offset = (int64_t)lowest_fit(t, list, i, s, list[i].bytes);
-        if ((size_t)s->offset + list[i].bytes > p->bytes) p->bytes = (size_t)s->offset + list[i].bytes;
-    }
+            list[n++] = (piece){ i, t->slot[i].first, t->slot[i].last, rounded(t->slot[i].bytes ? t->slot[i].bytes : 1) };
     p->bound = 0;
     for (int k = 0; k <= p->n; k++) {
         size_t live = 0;
@@ -90,6 +113,15 @@ static bool place(cj_ctx *c, cj_trace *t, cj_compiled *p)
         }
         if (live > p->bound) p->bound = live;
     }
+    static int (*const order[])(const void *, const void *) = { larger_first, longer_first, earlier_first, later_first };
+    enum { ORDERS = sizeof order / sizeof *order };
+    int best = 0;
+    size_t least = SIZE_MAX;
+    for (int i = 0; i < ORDERS && least > p->bound; i++) {
+        const size_t bytes = place_all(t, list, n, order[i]);
+        if (bytes < least) best = i, least = bytes;
+    }
+    p->bytes = place_all(t, list, n, order[best]);
     cj__free(c, list, (size_t)(t->n_slots + 1) * sizeof *list);
     return true;
 }
