@@ -779,6 +779,87 @@ static void profiler_sees_replays(void **state)
     assert_near(flops, 4 * 2.0 * 40 * 20 * 30, 0);
 }
 
+/* ---- memory ---------------------------------------------------------------------------------------------------------------------------------------------- */
+
+/* Sixteen values of 1 MB, all of which the step could still look at when it ends; two of them have to exist at once. */
+static void long_chain(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q;
+    cj_tensor *x = in[0];
+    for (int i = 0; i < 16; i++) x = cj_softmax(cj_cumsum(x, 1), -1);
+    if (user) *(const void **)user = cj_data(x);
+    out[0] = cj_sum(cj_mul(x, in[0]), .axes = CJ_AXIS(1));
+}
+static void a_trace_holds_no_values(void **state)
+{
+    (void)state;
+    const size_t value = 512 * 512 * 4;
+    cj_tensor *x = cj_randn(c, CJ_SHAPE(512, 512)), *first[1], *out[1], *eager[1];
+    const void *seen = x;
+    long_chain(c, NULL, &x, eager);
+    cj_memory_trim(c);
+    cj_memory_reset_peak(c);
+    const size_t before = cj_memory_stats(c).live;
+    cj_plan *p = cj_capture(c, long_chain, &seen, &x, 1, first);
+    assert_non_null(p);
+    assert_null(seen);
+    assert_true(cj_replay(p, &x, out));
+    assert_true(cj_memory_stats(c).peak - before < 5 * value); /* the arena, what rounding adds to it, and scratch */
+    assert_true(same_bits(first[0], eager[0]) && same_bits(out[0], eager[0]));
+    cj_tensor *other = cj_randn(c, CJ_SHAPE(512, 512));
+    for (int i = 0; i < 2; i++) assert_true(cj_replay(p, &other, out));
+    assert_true(same_bits(first[0], eager[0])); /* what the capture handed out is not the plan's */
+    assert_false(same_bits(out[0], eager[0]));
+}
+
+/* The gradient of w needs 1 MB and is ready first; it waits until the activations, 1 MB each, are gone. */
+static void wide_head(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q;
+    cj_tensor **w = user, *h = cj_tanh(cj_matmul(cj_tanh(cj_matmul(in[0], w[0])), w[1]));
+    h = cj_mean(cj_reshape(h, CJ_SHAPE(16, 256, 64)), .axes = CJ_AXIS(1));
+    out[0] = cj_mean(cj_square(cj_matmul(h, w[2])));
+    cj_grad(out[0], w, 3, out + 1);
+}
+static void large_gradients_come_late(void **state)
+{
+    (void)state;
+    cj_tensor *w[3] = { cj_param(cj_mul_scalar(cj_randn(c, CJ_SHAPE(64, 64)), 0.1)),
+                        cj_param(cj_mul_scalar(cj_randn(c, CJ_SHAPE(64, 64)), 0.1)), cj_param(cj_randn(c, CJ_SHAPE(64, 4096))) };
+    cj_tensor *x = cj_randn(c, CJ_SHAPE(4096, 64)), *out[4], *eager[4];
+    cj_plan *p = compiled(wide_head, w, &x, 1, out);
+    wide_head(c, w, &x, eager);
+    for (int i = 0; i < 4; i++) assert_true(same_bits(out[i], eager[i]));
+    cj_plan_stats st = cj_plan_statistics(p);
+    assert_true(st.bound < (size_t)9 << 19); /* four activations and an operand of 256 KB; 1 MB more if it did not wait */
+    assert_true(st.bytes >= st.bound && (double)st.bytes <= 1.15 * (double)st.bound);
+}
+
+/* A fault of a value is found when the plan runs; the message still says where the operator was called. */
+static void picks(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)user;
+    cj_enter(q, "encoder");
+    cj_enter(q, "words");
+    out[0] = cj_index_select(in[0], 0, in[1]);
+    cj_leave(q);
+    cj_leave(q);
+}
+static void faults_name_the_call(void **state)
+{
+    (void)state;
+    cj_tensor *in[2] = { F(3, 2), cj_full(c, 7, CJ_SHAPE(2), CJ_I64) }, *out[1];
+    assert_null(cj_capture(c, picks, NULL, in, 2, out));
+    assert_non_null(strstr(cj_message(c), "in encoder.words (test_capture.c:"));
+    cj_clear(c);
+    in[1] = cj_zeros(c, CJ_SHAPE(2), CJ_I64);
+    cj_plan *p = compiled(picks, NULL, in, 2, out);
+    in[1] = cj_full(c, 7, CJ_SHAPE(2), CJ_I64);
+    assert_false(cj_replay(p, in, out));
+    assert_non_null(strstr(cj_message(c), "in encoder.words (test_capture.c:"));
+    cj_clear(c);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -804,6 +885,9 @@ int main(void)
         T(mixed_dtypes),
         T(faults_in_a_plan),
         T(profiler_sees_replays),
+        T(a_trace_holds_no_values),
+        T(large_gradients_come_late),
+        T(faults_name_the_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

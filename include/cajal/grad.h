@@ -105,7 +105,8 @@ typedef struct cj_plan cj_plan;
 /* A step: reads its listed inputs and persistent tensors, writes persistent tensors, hands results out in out[] (leading entries, others NULL). */
 typedef void (*cj_step_fn)(cj_ctx *c, void *user, cj_tensor *const *in, cj_tensor **out);
 
-/* Runs the step once with all its effects and records it; out (may be NULL) receives its results. NULL after an error. */
+/* Records the step and runs it once with all its effects; out (may be NULL) receives its results. On the host the values inside the step do not exist while fn is
+ * called: the plan makes them, in its own memory, when fn has returned. NULL after an error. */
 CJ_API cj_plan *cj_capture(cj_ctx *c, cj_step_fn fn, void *user, cj_tensor *const *in, int n, cj_tensor **out);
 /* Runs it again. The first replay of a shape is traced once more and compared; from the second on the compiled plan runs. out (may be NULL) receives views of the
  * plan's results, valid until the next replay. */

@@ -36,6 +36,7 @@ struct cj_storage {
     uint8_t persistent;
     uint8_t device;
     uint8_t borrowed; /* data belongs to somebody else: an input of a plan, a plan's arena */
+    uint8_t dry;      /* made by a dry trace: it has a size and an address of its own, but no data */
 };
 
 /* ---- tensor --------------------------------------------------------------------------------------------------------------------- */
@@ -243,6 +244,7 @@ struct cj_ctx {
     bool committing;                   /* a write of several parts is under way: cancellation waits until it is whole */
     bool whole;                        /* the same for several such writes that belong together: a step of a training loop with several optimisers */
     uint8_t active;                    /* bit per recorder that must see every call */
+    bool dry;                          /* a trace that only records: calls are checked and their results have shapes, no kernel runs */
     int fwd_limit;                     /* forward mode: how many of the levels below propagate */
     uint64_t fwd_level[CJ_MAX_LEVELS]; /* never reused: a stale tangent belongs to no open level */
     uint64_t fwd_next;
@@ -336,6 +338,8 @@ const char *cj__shape_text(int ndim, const int64_t *shape);
 const char *cj__tensor_text(const cj_tensor *t);
 bool cj__cancel_check(cj_ctx *c); /* false when cancelled (sets the error) */
 void cj__position(const char **file, int *line);
+/* The recorded error came from a call that was made earlier, at file:line in the module path (or NULL): its message says so. */
+void cj__error_at(cj_ctx *c, const char *path, const char *file, int line);
 void cj__log(cj_ctx *c, cj_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Objects that live as long as the context and are freed with it. */
@@ -359,6 +363,7 @@ void *cj__raw_alloc(cj_ctx *c, size_t bytes); /* straight from the callback, und
 void cj__raw_free(cj_ctx *c, void *p, size_t bytes);
 
 cj_storage *cj__storage_new(cj_ctx *c, size_t bytes, bool device);
+cj_storage *cj__storage_dry(cj_ctx *c, size_t bytes); /* for a dry trace: nothing but the size */
 void cj__storage_release(cj_ctx *c, cj_storage *st);
 static inline void cj__storage_retain(cj_storage *st) { st->refs++; }
 

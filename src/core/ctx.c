@@ -84,6 +84,17 @@ static void record_error(cj_ctx *c, cj_code code, const char *format, va_list ar
     }
 }
 
+void cj__error_at(cj_ctx *c, const char *path, const char *file, int line)
+{
+    char *position = here.file ? strrchr(c->message, '(') : NULL;
+    size_t n = position && position > c->message ? (size_t)(position - 1 - c->message) : strlen(c->message);
+    if (path) n += (size_t)snprintf(c->message + n, sizeof c->message - n, ", in %s", path);
+    if (n >= sizeof c->message) n = sizeof c->message - 1;
+    if (!file) return;
+    const char *slash = strrchr(file, '/');
+    snprintf(c->message + n, sizeof c->message - n, " (%s:%d)", slash ? slash + 1 : file, line);
+}
+
 bool(cj__error)(cj_ctx *c, cj_code code, const char *format, ...)
 {
     va_list args;
@@ -160,25 +171,43 @@ void cj_leave(cj_ctx *c)
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* Large blocks ask for huge pages: fewer faults at the first touch, fewer misses in the table of pages ever after. */
+#if defined MADV_HUGEPAGE && defined MAP_ANONYMOUS && !defined __SANITIZE_ADDRESS__ /* which sees the bounds of malloc's blocks only */
+/* A large block is a mapping of its own, so that it goes back to the system when it is freed, and asks for huge pages: fewer faults at the first touch, fewer
+ * misses in the table of pages ever after. */
+static bool is_large(size_t size) { return size >= 2 * HUGE_PAGE; }
+static size_t mapped(size_t size) { return (size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1); }
+static void *large_alloc(size_t size)
+{
+    const size_t whole = mapped(size);
+    char *all = mmap(NULL, whole + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED) return NULL;
+    const size_t before = (HUGE_PAGE - (uintptr_t)all % HUGE_PAGE) % HUGE_PAGE; /* what lies around the aligned block goes back */
+    if (before) munmap(all, before);
+    munmap(all + before + whole, HUGE_PAGE - before);
+    (void)madvise(all + before, size & ~(HUGE_PAGE - 1), MADV_HUGEPAGE); /* a wish: without it everything works */
+    return all + before;
+}
+static void large_free(void *p, size_t size) { munmap(p, mapped(size)); }
+#else
+static bool is_large(size_t size) { return size == SIZE_MAX; }
+static void *large_alloc(size_t size) { return malloc(size); }
+static void large_free(void *p, size_t size) { (void)size, free(p); }
+#endif
+
 static void *system_alloc(void *user, void *p, size_t old_size, size_t new_size)
 {
     (void)user;
-    (void)old_size;
     if (!new_size) {
 #ifdef __SANITIZE_ADDRESS__ /* callbacks of users may rely on the size: a wrong one is a bug of ours */
         if (malloc_usable_size(p) != old_size) __builtin_trap();
 #endif
-        free(p);
+        if (is_large(old_size)) large_free(p, old_size);
+        else free(p);
         return NULL;
     }
-    bool huge = new_size >= 2 * HUGE_PAGE;
+    if (is_large(new_size)) return large_alloc(new_size);
     void *block = NULL;
-    if (posix_memalign(&block, huge ? HUGE_PAGE : 64, new_size) != 0) return NULL;
-#ifdef MADV_HUGEPAGE
-    if (huge) (void)madvise(block, new_size, MADV_HUGEPAGE); /* a wish: without it everything works */
-#endif
-    return block;
+    return posix_memalign(&block, 64, new_size) == 0 ? block : NULL;
 }
 
 static int choose_threads(int asked)

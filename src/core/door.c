@@ -1,6 +1,6 @@
 /* The door: every operator call of the library comes through here.
  *
- * check the inputs -> infer the outputs -> run the kernel -> tell the recorders.  A call costs a header and a block from the free lists; the path
+ * check the inputs -> infer the outputs -> run the kernel (a dry trace leaves that to the plan) -> tell the recorders.  A call costs a header and a block from the free lists; the path
  * for small elementwise calls is what the `overhead` benchmark measures.
  */
 #include "core/core.h"
@@ -78,7 +78,7 @@ bool cj__apply_n(cj_ctx *c, const cj_op *op, const void *attrs, cj_tensor *const
     if (!op->infer(&call)) return false;
     bool writes = op->flags & CJ_OP_WRITES; /* recorded before it runs: once something is written nothing may fail any more */
     if (__builtin_expect(writes && c->active & 1u << CJ_REC_CAPTURE, 0) && !c->recorder[CJ_REC_CAPTURE].record(c, &call)) return false;
-    if (!(op->flags & CJ_OP_VIEW)) {
+    if (!(op->flags & CJ_OP_VIEW) && !c->dry) {
         bool device = nin ? in[0]->st->device : c->backend != NULL;
         if (c->active & 1u << CJ_REC_PROFILE && !c->recorder[CJ_REC_PROFILE].record(c, NULL)) return false;
         if (device ? !run_device(c, &call) : !op->run(&call)) return false;

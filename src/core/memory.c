@@ -135,10 +135,17 @@ void cj__strfree(cj_ctx *c, char *s)
 void *cj__scratch(cj_ctx *c, size_t bytes)
 {
     if (bytes <= c->scratch_bytes) return c->scratch;
-    size_t want = bytes + bytes / 4;
+    /* The old one goes back to the system and not to the free lists: as it grows from operator to operator, nobody would ask for its sizes again. */
+    size_t size, want = bytes + bytes / 4;
+    if (c->scratch) {
+        class_of(c->scratch_bytes, &size);
+        c->memory.live -= size;
+        cj__raw_free(c, c->scratch, size);
+    }
+    c->scratch = NULL;
+    c->scratch_bytes = 0;
     void *p = cj__alloc(c, want);
     if (!p) return NULL;
-    cj__free(c, c->scratch, c->scratch_bytes);
     c->scratch = p;
     c->scratch_bytes = want;
     return p;
@@ -147,6 +154,20 @@ void *cj__scratch(cj_ctx *c, size_t bytes)
 /* A host storage and its data are one block: 64 bytes of storage, then the data. */
 #define STORAGE_HEAD 64
 _Static_assert(sizeof(cj_storage) <= STORAGE_HEAD, "storage head");
+
+static void storage_fill(const cj_ctx *c, cj_storage *st, size_t bytes, bool device)
+{
+    st->bytes = bytes;
+    st->refs = 1;
+    st->version = 0;
+    st->writer = NULL;
+    st->trace = c->trace_epoch;
+    st->slot = -1;
+    st->persistent = 0;
+    st->device = device;
+    st->borrowed = 0;
+    st->dry = 0;
+}
 
 cj_storage *cj__storage_new(cj_ctx *c, size_t bytes, bool device)
 {
@@ -167,15 +188,18 @@ cj_storage *cj__storage_new(cj_ctx *c, size_t bytes, bool device)
             return NULL;
         }
     }
-    st->bytes = bytes;
-    st->refs = 1;
-    st->version = 0;
-    st->writer = NULL;
-    st->trace = c->trace_epoch;
-    st->slot = -1;
-    st->persistent = 0;
-    st->device = device;
-    st->borrowed = 0;
+    storage_fill(c, st, bytes, device);
+    return st;
+}
+
+cj_storage *cj__storage_dry(cj_ctx *c, size_t bytes)
+{
+    cj_storage *st = cj__alloc(c, STORAGE_HEAD);
+    if (!st) return NULL;
+    st->block = STORAGE_HEAD;
+    st->data = (char *)st + STORAGE_HEAD; /* tells one storage from another; nobody reads there */
+    storage_fill(c, st, bytes, false);
+    st->dry = 1;
     return st;
 }
 

@@ -122,12 +122,13 @@ static inline void set_contiguous(cj_tensor *t, int ndim, const int64_t *shape)
     t->flags |= CJ_T_CONTIGUOUS;
 }
 
-static bool attach(cj_ctx *c, cj_tensor *t, cj_dtype dtype, int ndim, const int64_t *shape, int64_t numel, bool device)
+static bool attach(cj_ctx *c, cj_tensor *t, cj_dtype dtype, int ndim, const int64_t *shape, int64_t numel, bool device, bool dry)
 {
     t->dtype = (uint8_t)dtype;
     t->numel = numel;
     set_contiguous(t, ndim, shape);
-    t->st = cj__storage_new(c, (size_t)numel * cj_dtype_size(dtype), device);
+    size_t bytes = (size_t)numel * cj_dtype_size(dtype);
+    t->st = dry ? cj__storage_dry(c, bytes) : cj__storage_new(c, bytes, device);
     if (!t->st) return false;
     t->data = t->st->data;
     return true;
@@ -138,7 +139,7 @@ cj_tensor *cj__tensor_new(cj_ctx *c, cj_dtype dtype, int ndim, const int64_t *sh
     int64_t n = cj__numel(c, "tensor", ndim, shape);
     if (n < 0) return NULL;
     cj_tensor *t = cj__header(c);
-    if (!t || !attach(c, t, dtype, ndim, shape, n, device)) return NULL;
+    if (!t || !attach(c, t, dtype, ndim, shape, n, device, c->dry)) return NULL;
     return t;
 }
 
@@ -182,7 +183,7 @@ cj_tensor *cj__tensor_persistent(cj_ctx *c, cj_dtype dtype, int ndim, const int6
     if (n < 0) return NULL;
     cj_tensor *t = header_raw(c);
     if (!t) return NULL;
-    if (!attach(c, t, dtype, ndim, shape, n, device)) {
+    if (!attach(c, t, dtype, ndim, shape, n, device, false)) {
         cj__tensor_release(t, true);
         return NULL;
     }
@@ -324,7 +325,7 @@ cj_dtype cj_dtype_of(const cj_tensor *t) { return shown(t) ? (cj_dtype)t->dtype 
 bool cj_is_contiguous(const cj_tensor *t) { return shown(t) && cj__contiguous(t); }
 bool cj_on_device(const cj_tensor *t) { return shown(t) && t->st && t->st->device; }
 bool cj_requires_grad(const cj_tensor *t) { return shown(t) && cj__requires(t); }
-const void *cj_data(const cj_tensor *t) { return shown(t) && t->st && !t->st->device ? t->data : NULL; }
+const void *cj_data(const cj_tensor *t) { return shown(t) && t->st && !t->st->device && !t->st->dry ? t->data : NULL; }
 
 int64_t cj_size(const cj_tensor *t, int axis)
 {

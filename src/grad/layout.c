@@ -1,4 +1,4 @@
-/* Where every temporary of a plan lives: liveness over the kernels, then offsets in one arena, largest first, each at the lowest place that is free during its life. */
+/* Where every temporary of a plan lives: liveness over the kernels, large results as late as possible, then offsets in one arena, each at the lowest place that is free during its life. */
 #include <stdlib.h>
 
 #include "grad/plan.h"
@@ -35,17 +35,34 @@ static void find_lives(cj_trace *t, const cj_compiled *p)
 }
 
 typedef struct piece {
-    int slot;
+    int slot, first, last;
     size_t bytes;
 } piece;
 
+/* The orders in which the pieces are placed; none is the best for every step. */
 static int larger_first(const void *a, const void *b)
 {
     const piece *x = a, *y = b;
     return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : x->slot - y->slot;
 }
+static int longer_first(const void *a, const void *b)
+{
+    const piece *x = a, *y = b;
+    const int lx = x->last - x->first, ly = y->last - y->first;
+    return lx != ly ? ly - lx : larger_first(a, b);
+}
+static int earlier_first(const void *a, const void *b)
+{
+    const piece *x = a, *y = b;
+    return x->first != y->first ? x->first - y->first : larger_first(a, b);
+}
+static int later_first(const void *a, const void *b)
+{
+    const piece *x = a, *y = b;
+    return x->last != y->last ? y->last - x->last : larger_first(a, b);
+}
 
-static size_t rounded(size_t bytes) { return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
+static size_t piece_bytes(const cj_slot *s) { return ((s->bytes ? s->bytes : 1) + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 
 /* The lowest offset at which bytes fit beside the pieces already placed that live at the same time. */
 static size_t lowest_fit(const cj_trace *t, const piece *placed, int n, const cj_slot *s, size_t bytes)
@@ -66,6 +83,106 @@ static size_t lowest_fit(const cj_trace *t, const piece *placed, int n, const cj
     return at;
 }
 
+/* Gives every piece its offset, in this order; returns what they need together. */
+static size_t place_all(cj_trace *t, piece *list, int n, int (*order)(const void *, const void *))
+{
+    size_t bytes = 0;
+    qsort(list, (size_t)n, sizeof *list, order);
+    for (int i = 0; i < n; i++) {
+        cj_slot *s = &t->slot[list[i].slot];
+        s->offset = (int64_t)lowest_fit(t, list, i, s, list[i].bytes);
+        if ((size_t)s->offset + list[i].bytes > bytes) bytes = (size_t)s->offset + list[i].bytes;
+    }
+    return bytes;
+}
+
+/* Bytes that are alive at once, at most. */
+static size_t most_live(const cj_trace *t, const cj_compiled *p)
+{
+    size_t most = 0;
+    for (int k = 0; k <= p->n; k++) {
+        size_t live = 0;
+        for (int i = 0; i < t->n_slots; i++) {
+            const cj_slot *s = &t->slot[i];
+            if (s->kind == CJ_SLOT_TEMP && s->first >= 0 && s->first <= k && k <= s->last) live += piece_bytes(s);
+        }
+        if (live > most) most = live;
+    }
+    return most;
+}
+
+/* ---- delays ------------------------------------------------------------------------------------------------------------------------------------ */
+
+enum { LARGE = 256 << 10 }; /* bytes of a result that is worth a delay */
+
+static bool has_slot(const cj_arg *arg, int n, int slot)
+{
+    for (int i = 0; i < n; i++)
+        if (arg[i].slot == slot) return true;
+    return false;
+}
+
+/* Does k touch what `late` makes, or change what it reads? */
+static bool in_the_way(const cj_kernel *k, const cj_kernel *late)
+{
+    const cj_traced *s = late->step;
+    if (k->kind != CJ_KERNEL_FUSED) {
+        const int written = cj__writes(k->step->op, k->step->attrs);
+        for (int a = 0; a < k->step->nin; a++)
+            if (has_slot(s->arg + s->nin, s->nout, k->step->arg[a].slot) || (a < written && has_slot(s->arg, s->nin, k->step->arg[a].slot)))
+                return true;
+    }
+    for (int a = 0; k->kind != CJ_KERNEL_CALL && a < k->prog->n_in; a++)
+        if (has_slot(s->arg + s->nin, s->nout, k->ew[a].slot)) return true;
+    return false;
+}
+
+/* The last place up to which kernel i can wait: before whoever needs it, and before the step begins to write.  i + 1: it stays, also where its operands, which would
+ * have to wait with it, are not smaller than its result. */
+static int late_place(const cj_trace *t, const cj_compiled *p, int i)
+{
+    const cj_kernel *k = &p->kernel[i];
+    const cj_traced *s = k->step;
+    size_t made = 0, held = 0;
+    if (k->kind != CJ_KERNEL_CALL || s->op->flags & CJ_OP_WRITES || i >= p->first_write) return i + 1;
+    for (int a = s->nin; a < s->nin + s->nout; a++) {
+        if (t->slot[s->arg[a].slot].kind != CJ_SLOT_TEMP) return i + 1;
+        made += t->slot[s->arg[a].slot].bytes;
+    }
+    int to = i + 1;
+    while (made >= LARGE && to < p->first_write && !in_the_way(&p->kernel[to], k)) to++;
+    for (int a = 0; a < s->nin; a++) {
+        const cj_slot *x = &t->slot[s->arg[a].slot];
+        if (x->kind == CJ_SLOT_TEMP && x->last < to) held += x->bytes;
+    }
+    return held < made ? to : i + 1;
+}
+
+/* Large results of small operands, as the gradients of weights are, are made as late as they can be, if less is alive at once then. */
+static bool delay(cj_ctx *c, cj_trace *t, cj_compiled *p)
+{
+    const size_t bytes = (size_t)(p->n + 1) * sizeof *p->kernel, before = most_live(t, p);
+    cj_kernel *was = cj__alloc(c, bytes);
+    if (!was) return false;
+    memcpy(was, p->kernel, (size_t)p->n * sizeof *was);
+    for (int i = p->n - 1; i >= 0; i--) {
+        const int to = late_place(t, p, i);
+        if (to == i + 1) continue;
+        const cj_kernel k = p->kernel[i];
+        memmove(&p->kernel[i], &p->kernel[i + 1], (size_t)(to - 1 - i) * sizeof k);
+        p->kernel[to - 1] = k;
+        find_lives(t, p);
+    }
+    if (most_live(t, p) > before - before / 20) { /* locality is worth more */
+        memcpy(p->kernel, was, (size_t)p->n * sizeof *was);
+        find_lives(t, p);
+    }
+    cj__free(c, was, bytes);
+    return true;
+}
+
+/* ---- places ------------------------------------------------------------------------------------------------------------------------------------ */
+
 static bool place(cj_ctx *c, cj_trace *t, cj_compiled *p)
 {
     piece *list = cj__alloc(c, (size_t)(t->n_slots + 1) * sizeof *list);
@@ -73,23 +190,17 @@ static bool place(cj_ctx *c, cj_trace *t, cj_compiled *p)
     int n = 0;
     for (int i = 0; i < t->n_slots; i++)
         if (t->slot[i].kind == CJ_SLOT_TEMP && t->slot[i].first >= 0)
-            list[n++] = (piece){ i, rounded(t->slot[i].bytes ? t->slot[i].bytes : 1) };
-    qsort(list, (size_t)n, sizeof *list, larger_first);
-    p->bytes = 0;
-    for (int i = 0; i < n; i++) {
-        cj_slot *s = &t->slot[list[i].slot];
-        s->offset = (int64_t)lowest_fit(t, list, i, s, list[i].bytes);
-        if ((size_t)s->offset + list[i].bytes > p->bytes) p->bytes = (size_t)s->offset + list[i].bytes;
+            list[n++] = (piece){ i, t->slot[i].first, t->slot[i].last, piece_bytes(&t->slot[i]) };
+    p->bound = most_live(t, p);
+    static int (*const order[])(const void *, const void *) = { larger_first, longer_first, earlier_first, later_first };
+    enum { ORDERS = sizeof order / sizeof *order };
+    int best = 0;
+    size_t least = SIZE_MAX;
+    for (int i = 0; i < ORDERS && least > p->bound; i++) {
+        const size_t bytes = place_all(t, list, n, order[i]);
+        if (bytes < least) best = i, least = bytes;
     }
-    p->bound = 0;
-    for (int k = 0; k <= p->n; k++) {
-        size_t live = 0;
-        for (int i = 0; i < n; i++) {
-            const cj_slot *s = &t->slot[list[i].slot];
-            if (s->first <= k && k <= s->last) live += list[i].bytes;
-        }
-        if (live > p->bound) p->bound = live;
-    }
+    p->bytes = place_all(t, list, n, order[best]);
     cj__free(c, list, (size_t)(t->n_slots + 1) * sizeof *list);
     return true;
 }
@@ -168,7 +279,7 @@ static bool bind(cj_ctx *c, cj_trace *t, cj_compiled *p)
 bool cj__plan_layout(cj_ctx *c, cj_trace *t, cj_compiled *p)
 {
     find_lives(t, p);
-    if (!place(c, t, p)) return false;
+    if (!delay(c, t, p) || !place(c, t, p)) return false;
     bool device = c->backend != NULL;
     p->arena = cj__storage_new(c, p->bytes ? p->bytes : 64, device);
     if (!p->arena) return false;

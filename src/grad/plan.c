@@ -1,4 +1,4 @@
-/* Capture and replay: the cache of plans by shape, the first two traced runs, the compiled run. */
+/* Capture and replay: the cache of plans by shape, the two traces that are compared, the compiled run. */
 #include <stdio.h>
 
 #include "grad/plan.h"
@@ -9,7 +9,7 @@ typedef struct key_input {
     int64_t shape[CJ_MAX_DIMS], stride[CJ_MAX_DIMS];
 } key_input;
 
-/* One shape of the step: traced once, then compiled. */
+/* One shape of the step: traced, compiled, and traced once more to compare. */
 typedef struct entry {
     key_input *key;
     int mode;
@@ -126,8 +126,11 @@ static entry *new_entry(cj_plan *p, cj_tensor *const *in)
 
 /* ---- tracing ------------------------------------------------------------------------------------------------------------------------------------------ */
 
-/* Runs the step with all its effects and records it. */
-static cj_trace *traced_run(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
+/* Can the step be recorded without running its operators one by one?  Nobody looks at them, and the plan runs on the host. */
+static bool dry(const cj_ctx *c) { return !c->backend && !c->active && !c->observer; }
+
+/* Records the step; unless the trace is dry it runs with all its effects, and out receives its results. */
+static cj_trace *trace_step(cj_plan *p, cj_tensor *const *in, cj_tensor **out, bool dry)
 {
     cj_ctx *c = p->ctx;
     cj_tensor *alias[CJ_MAX_PLAN_INPUTS], *result[CJ_MAX_PLAN_OUTPUTS + 1] = { 0 };
@@ -138,7 +141,7 @@ static cj_trace *traced_run(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
     int frame = cj__frame_open(c);
     if (!frame) return NULL;
     c->scope[frame - 1].step = true;
-    cj_trace *t = cj__trace_begin(c, in, p->n_in, alias);
+    cj_trace *t = cj__trace_begin(c, in, p->n_in, alias, dry);
     if (t) {
         p->fn(c, p->user, alias, result);
         cj__commit(c, frame);
@@ -156,6 +159,7 @@ static cj_trace *traced_run(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
     }
     int n = 0;
     while (t && n < CJ_MAX_PLAN_OUTPUTS && result[n]) n++;
+    if (dry) n = 0;
     for (int k = 0; k < n; k++) result[k] = cj_detach(result[k]); /* results leave without their graph */
     if (t && c->error) {
         cj__trace_free(t);
@@ -175,36 +179,6 @@ static bool inputs_ok(cj_ctx *c, const char *op, cj_tensor *const *in, int n)
     for (int i = 0; i < n; i++)
         if (!cj__usable(c, op, i, in[i])) return false;
     return true;
-}
-
-cj_plan *cj_capture(cj_ctx *c, cj_step_fn fn, void *user, cj_tensor *const *in, int n, cj_tensor **out)
-{
-    if (!c) return NULL;
-    if (n < 0 || n > CJ_MAX_PLAN_INPUTS) {
-        cj__error(c, CJ_EVALUE, "capture: %d inputs, at most %d are possible", n, CJ_MAX_PLAN_INPUTS);
-        return NULL;
-    }
-    if (!fn) {
-        cj__error(c, CJ_EVALUE, "capture: the step is NULL");
-        return NULL;
-    }
-    if (!inputs_ok(c, "capture", in, n)) return NULL;
-    cj_plan *p = cj__zalloc(c, sizeof *p);
-    if (!p) return NULL;
-    p->ctx = c;
-    p->fn = fn;
-    p->user = user;
-    p->n_in = n;
-    cj__object_add(c, &p->object, plan_free);
-    entry *e = new_entry(p, in);
-    if (e) e->trace = traced_run(p, in, out);
-    if (!e || !e->trace) {
-        cj_plan_free(p);
-        return NULL;
-    }
-    e->used = ++p->clock;
-    p->current = e;
-    return p;
 }
 
 /* ---- running -------------------------------------------------------------------------------------------------------------------------------------------- */
@@ -433,7 +407,9 @@ static bool run_host(cj_plan *p, entry *e, cj_tensor *const *in)
         /* Once the step has begun to write it runs to its end: all or nothing. */
         if (__builtin_expect(atomic_load_explicit(&c->cancelled, memory_order_relaxed), 0) && i <= e->compiled->first_write)
             ok = cj__cancel_check(c);
-        if (ok) ok = __builtin_expect(c->active & 1u << CJ_REC_PROFILE, 0) ? profiled(c, k, run_kernel) : run_kernel(c, k);
+        if (!ok) break;
+        ok = __builtin_expect(c->active & 1u << CJ_REC_PROFILE, 0) ? profiled(c, k, run_kernel) : run_kernel(c, k);
+        if (!ok) cj__error_at(c, k->step->path, k->step->file, k->step->line);
     }
     if (draws) renumber(c, t, -1);
     return ok;
@@ -543,6 +519,97 @@ static bool no_results(cj_ctx *c, const cj_trace *t, cj_tensor **out)
     return false;
 }
 
+static void count_draws(cj_ctx *c, const cj_trace *t)
+{
+    for (int s = 0; s < CJ_STREAMS; s++) c->rng.call[s] += t->draws[s];
+}
+
+/* The results of a traced run stay when the plan runs again: each gets a copy of its piece of the arena, made before the run and filled after it. */
+static bool own_storages(cj_plan *p, const entry *e, cj_tensor **out)
+{
+    for (int k = 0; k < e->trace->n_out; k++) {
+        const cj_slot *s = &e->trace->slot[e->trace->out[k].slot];
+        if (s->kind != CJ_SLOT_TEMP) continue;
+        cj_storage *own = cj__storage_new(p->ctx, s->bytes, false);
+        if (!own) return false;
+        cj__storage_release(p->ctx, out[k]->st);
+        out[k]->st = own;
+        out[k]->data = (char *)own->data + e->trace->out[k].offset;
+    }
+    return true;
+}
+
+static void fill_storages(const entry *e, cj_tensor *const *out)
+{
+    for (int k = 0; k < e->trace->n_out; k++) {
+        const cj_slot *s = &e->trace->slot[e->trace->out[k].slot];
+        if (s->kind == CJ_SLOT_TEMP) memcpy(out[k]->st->data, (char *)e->compiled->arena->data + s->offset, s->bytes);
+    }
+}
+
+/* Does what a dry trace has recorded: with the random numbers that the trace has counted, and with results of their own. */
+static bool run_recorded(cj_plan *p, entry *e, cj_tensor *const *in, cj_tensor **out)
+{
+    cj_ctx *c = p->ctx;
+    for (int s = 0; s < CJ_STREAMS; s++) c->rng.call[s] -= e->trace->draws[s];
+    if (!e->compiled && !compile(p, e)) return false;
+    if (out && !(hand_out(p, e, out) && own_storages(p, e, out))) return false;
+    if (!run_host(p, e, in)) return false;
+    if (out) fill_storages(e, out);
+    count_draws(c, e->trace);
+    return true;
+}
+
+/* The first two runs of a shape, with all the effects of the step: the first is recorded, the second has to be the same. */
+static bool traced_run(cj_plan *p, entry *e, cj_tensor *const *in, cj_tensor **out)
+{
+    cj_ctx *c = p->ctx;
+    bool recorded = dry(c);
+    cj_trace *t = trace_step(p, in, out, recorded);
+    if (!t) return false;
+    if (!e->trace) {
+        e->trace = t;
+        return !recorded || run_recorded(p, e, in, out);
+    }
+    e->compared = cj__trace_same(c, e->trace, t);
+    cj__trace_free(t);
+    if (!e->compared) return false;
+    if (recorded) return run_recorded(p, e, in, out);
+    if (e->compiled || compile(p, e)) return true;
+    if (c->error != CJ_EMEMORY) return false;
+    /* The step itself has been done, so too little memory for the plan is no failure of this call: the next one tries again, before it does anything. */
+    c->error = CJ_OK;
+    c->message[0] = 0;
+    return true;
+}
+
+cj_plan *cj_capture(cj_ctx *c, cj_step_fn fn, void *user, cj_tensor *const *in, int n, cj_tensor **out)
+{
+    if (!c) return NULL;
+    if (n < 0 || n > CJ_MAX_PLAN_INPUTS) {
+        cj__error(c, CJ_EVALUE, "capture: %d inputs, at most %d are possible", n, CJ_MAX_PLAN_INPUTS);
+        return NULL;
+    }
+    if (!fn) {
+        cj__error(c, CJ_EVALUE, "capture: the step is NULL");
+        return NULL;
+    }
+    if (!inputs_ok(c, "capture", in, n)) return NULL;
+    cj_plan *p = cj__zalloc(c, sizeof *p);
+    if (!p) return NULL;
+    p->ctx = c;
+    p->fn = fn;
+    p->user = user;
+    p->n_in = n;
+    cj__object_add(c, &p->object, plan_free);
+    entry *e = new_entry(p, in);
+    if (e) e->used = ++p->clock;
+    p->current = e;
+    if (e && traced_run(p, e, in, out)) return p;
+    cj_plan_free(p);
+    return NULL;
+}
+
 bool cj_replay(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
 {
     if (!p) return false;
@@ -557,23 +624,7 @@ bool cj_replay(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
     if (!e && !(e = new_entry(p, in))) return false;
     e->used = ++p->clock;
     p->current = e;
-    if (!e->compiled && !e->compared) {
-        cj_trace *t = traced_run(p, in, out);
-        if (!t) return false;
-        if (!e->trace) {
-            e->trace = t;
-            return true;
-        }
-        e->compared = cj__trace_same(c, e->trace, t);
-        cj__trace_free(t);
-        if (!e->compared) return no_results(c, e->trace, out);
-        if (compile(p, e)) return true;
-        if (c->error != CJ_EMEMORY) return no_results(c, e->trace, out);
-        /* The step itself has been done, so too little memory for the plan is no failure of this call: the next one tries again, before it does anything. */
-        c->error = CJ_OK;
-        c->message[0] = 0;
-        return true;
-    }
+    if (!e->compared) return traced_run(p, e, in, out) || no_results(c, e->trace, out);
     if (!e->compiled && !compile(p, e)) return false;
     if (out && !hand_out(p, e, out)) return false;
     uint64_t before = c->memory.system_allocs;
@@ -581,7 +632,7 @@ bool cj_replay(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
     p->last_allocs = c->memory.system_allocs - before;
     bump_versions(e);
     if (!ok) return no_results(c, e->trace, out);
-    for (int s = 0; s < CJ_STREAMS; s++) c->rng.call[s] += e->trace->draws[s];
+    count_draws(c, e->trace);
     return true;
 }
 
@@ -592,9 +643,9 @@ cj_plan_stats cj_plan_statistics(const cj_plan *p)
     cj_plan_stats s = { 0 };
     if (!p || !p->current) return s;
     const entry *e = p->current;
-    for (int i = 0; i < p->n; i++) s.plans += p->entry[i]->compiled != NULL;
+    for (int i = 0; i < p->n; i++) s.plans += p->entry[i]->compiled && p->entry[i]->compared;
     if (e->trace) s.operators = e->trace->n;
-    s.compiled = e->compiled != NULL;
+    s.compiled = e->compiled && e->compared;
     if (!e->compiled) return s;
     s.kernels = e->compiled->n;
     s.elementwise = e->compiled->fused;

@@ -1,6 +1,6 @@
 /* Capture and plans: what a trace holds, what a plan runs.
  *
- *   trace.c   records a step as it executes, compares two recordings
+ *   trace.c   records a step, compares two recordings
  *   fuse.c    dead code, elementwise chains into programs, chains into the product before them
  *   layout.c  liveness, buffer offsets, the max-live bound
  *   plan.c    the public calls, the cache, the replay
@@ -47,8 +47,8 @@ typedef struct cj_traced {
     void *attrs;
     cj_arg *arg; /* inputs, then outputs */
     int nin, nout;
-    cj_dtype compute; /* of elementwise operators */
-    const char *file;
+    cj_dtype compute;        /* of elementwise operators */
+    const char *file, *path; /* where it was called, and in which module (or NULL) */
     int line;
     bool live;
 } cj_traced;
@@ -104,7 +104,8 @@ typedef struct cj_compiled {
     int first_write; /* the first kernel that changes something lasting; up to it a replay can be given up */
 } cj_compiled;
 
-cj_trace *cj__trace_begin(cj_ctx *c, cj_tensor *const *in, int n, cj_tensor **alias);
+/* Dry: operators are checked and recorded, their kernels do not run. */
+cj_trace *cj__trace_begin(cj_ctx *c, cj_tensor *const *in, int n, cj_tensor **alias, bool dry);
 bool cj__trace_end(cj_ctx *c, cj_trace *t, cj_tensor *const *out, bool ok);
 void cj__trace_free(cj_trace *t);
 /* true where both recorded the same; otherwise an error that names the first difference. */

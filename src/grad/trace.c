@@ -1,4 +1,8 @@
-/* Recording a step while it executes, and comparing two recordings.
+/* Recording a step, and comparing two recordings.
+ *
+ * A step cannot look at values, so on the host it is recorded dry: results have shapes and no data, and the plan made of the recording is what runs, the first time
+ * too.  So no step ever needs more memory than its plan.  Where somebody watches single operators (profile, non-finite values), and on devices, operators run as they
+ * are recorded.
  *
  * A storage met for the first time must be one of three things: made by an operator of this step, a listed input, or persistent.  Anything else could not be found again
  * when the plan runs, so it is an error that names the operator and the line.
@@ -77,6 +81,17 @@ static bool slot_of(cj_trace *t, const cj_op *op, int i, cj_storage *st, bool ou
                      i + 1);
 }
 
+/* The module path of this call; calls of one module share one copy. */
+static const char *path_now(cj_trace *t)
+{
+    const char *path = t->ctx->path, *before = t->n ? t->step[t->n - 1].path : NULL;
+    if (!path[0]) return NULL;
+    if (before && strcmp(before, path) == 0) return before;
+    char *copy = cj__region_alloc(t->ctx, &t->region, strlen(path) + 1);
+    if (copy) memcpy(copy, path, strlen(path));
+    return copy;
+}
+
 static void describe(cj_arg *a, const cj_tensor *t)
 {
     a->slot = t->st->slot;
@@ -104,11 +119,11 @@ bool cj__capture_record(cj_ctx *c, cj_call *call)
     if (!array) return false;
     t->step = array;
     cj_traced *s = &t->step[t->n];
-    *s = (cj_traced){ .op = op, .nin = call->nin, .nout = call->nout };
+    *s = (cj_traced){ .op = op, .nin = call->nin, .nout = call->nout, .path = path_now(t) };
     cj__position(&s->file, &s->line);
     s->arg = cj__region_alloc(c, &t->region, (size_t)(call->nin + call->nout + 1) * sizeof *s->arg);
     s->attrs = cj__region_alloc(c, &t->region, op->attr_size + 1);
-    if (!s->arg || !s->attrs) return false;
+    if (!s->arg || !s->attrs || c->error) return false;
     if (op->attr_size) memcpy(s->attrs, call->attrs, op->attr_size);
     if (op->attrs_retain) op->attrs_retain(s->attrs);
     if (op->flags & CJ_OP_RANDOM) { /* call numbers relative to the start of the step */
@@ -122,7 +137,7 @@ bool cj__capture_record(cj_ctx *c, cj_call *call)
     return true;
 }
 
-cj_trace *cj__trace_begin(cj_ctx *c, cj_tensor *const *in, int n, cj_tensor **alias)
+cj_trace *cj__trace_begin(cj_ctx *c, cj_tensor *const *in, int n, cj_tensor **alias, bool dry)
 {
     cj_trace *t = cj__zalloc(c, sizeof *t);
     if (!t) return NULL;
@@ -160,14 +175,21 @@ cj_trace *cj__trace_begin(cj_ctx *c, cj_tensor *const *in, int n, cj_tensor **al
         alias[i] = h;
     }
     c->trace = t;
+    c->dry = dry;
     c->active |= 1u << CJ_REC_CAPTURE;
     return t;
 }
 
-bool cj__trace_end(cj_ctx *c, cj_trace *t, cj_tensor *const *out, bool ok)
+static void stop(cj_ctx *c)
 {
     c->trace = NULL;
+    c->dry = false;
     c->active &= (uint8_t) ~(1u << CJ_REC_CAPTURE);
+}
+
+bool cj__trace_end(cj_ctx *c, cj_trace *t, cj_tensor *const *out, bool ok)
+{
+    stop(c);
     for (int s = 0; s < CJ_STREAMS; s++) t->draws[s] = c->rng.call[s] - t->rng.call[s];
     for (int k = 0; ok && k < CJ_MAX_PLAN_OUTPUTS && out[k]; k++) {
         if (!cj__usable(c, "capture: output", k, out[k])) return false;
@@ -186,10 +208,7 @@ void cj__trace_free(cj_trace *t)
 {
     if (!t) return;
     cj_ctx *c = t->ctx;
-    if (c->trace == t) {
-        c->trace = NULL;
-        c->active &= (uint8_t) ~(1u << CJ_REC_CAPTURE);
-    }
+    if (c->trace == t) stop(c);
     for (int i = 0; i < t->n; i++)
         if (t->step[i].op->attrs_release) t->step[i].op->attrs_release(c, t->step[i].attrs);
     for (int i = 0; i < t->n_slots; i++)

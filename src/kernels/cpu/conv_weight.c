@@ -12,7 +12,7 @@
 enum {
     UNIT_POINTS = 128,     /* at most in a unit: a chunk of dy stays in the first-level cache */
     TASKS = 16,            /* wanted at least */
-    SUMS_BYTES = 64 << 20, /* of all parts together */
+    SUMS_BYTES = 16 << 20, /* of all parts together, unless one needs more */
     TABLE_BYTES = 128 << 10,
 };
 

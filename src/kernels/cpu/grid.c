@@ -179,13 +179,47 @@ static void forward(void *arg, int64_t begin, int64_t end, int worker)
 
 /* ---- to the positions: tasks are blocks --------------------------------------------------------------------------------------------------------------------- */
 
+/* lines[d][i] = sum over neighbours of weight[d]·x[offset]: every neighbour is fetched once for all axes. */
+CJ_INLINE void combine_axes(const block *b, int axes, float (*const w)[TAPS][BLOCK], const float *x, float (*lines)[BLOCK])
+{
+    for (int64_t i = 0; i < b->count; i += CJ_VL) {
+        vf sum[AXES], pixel = vf_gather(x, vi_load(b->offset[0] + i));
+        for (int d = 0; d < axes; d++) sum[d] = vf_load(w[d][0] + i) * pixel;
+        for (int q = 1; q < b->neighbours; q++) {
+            pixel = vf_gather(x, vi_load(b->offset[q] + i));
+            for (int d = 0; d < axes; d++) sum[d] = vf_fma(vf_load(w[d][q] + i), pixel, sum[d]);
+        }
+        for (int d = 0; d < axes; d++) vf_store(lines[d] + i, sum[d]); /* a block is whole vectors */
+    }
+}
+
+static void slopes_f32(const grid_job *j, const block *b, float (*const w)[TAPS][BLOCK], int64_t c, double (*sum)[BLOCK])
+{
+    const float *x = (const float *)j->x + c * j->plane, *dy = (const float *)j->dy + c * j->v->positions + b->begin;
+    float lines[AXES][BLOCK];
+    if (j->v->axes == 2) combine_axes(b, 2, w, x, lines);
+    else combine_axes(b, 3, w, x, lines);
+    for (int d = 0; d < j->v->axes; d++)
+        for (int64_t i = 0; i < b->count; i++) sum[d][i] += (double)(lines[d][i] * dy[i]);
+}
+
+static void slopes_f64(const grid_job *j, const block *b, int64_t c, double (*sum)[BLOCK])
+{
+    const double *dy = (const double *)j->dy + c * j->v->positions + b->begin;
+    double line[BLOCK];
+    for (int d = 0; d < j->v->axes; d++) {
+        combine_f64(b, b->weight[d + 1], (const double *)j->x + c * j->plane, line);
+        for (int64_t i = 0; i < b->count; i++) sum[d][i] += line[i] * dy[i];
+    }
+}
+
 static void to_grid(void *arg, int64_t begin, int64_t end, int worker)
 {
     const grid_job *j = arg;
     const cj_grid_shape *v = j->v;
     block b;
-    float w[AXES][TAPS][BLOCK], line[BLOCK];
-    double wide[BLOCK], sum[AXES][BLOCK];
+    float w[AXES][TAPS][BLOCK];
+    double sum[AXES][BLOCK];
     (void)worker;
     for (int64_t task = begin; task < end; task++) {
         const int64_t image = task / j->blocks;
@@ -193,16 +227,8 @@ static void to_grid(void *arg, int64_t begin, int64_t end, int worker)
         memset(sum, 0, sizeof sum);
         for (int d = 0; d < v->axes && j->t == CJ_F32; d++) narrowed(&b, d + 1, w[d]);
         for (int64_t c = image * v->c; c < (image + 1) * v->c; c++)
-            for (int d = 0; d < v->axes; d++) {
-                const int64_t at = c * v->positions + b.begin;
-                if (j->t == CJ_F32) {
-                    combine_f32(&b, w[d], (const float *)j->x + c * j->plane, line);
-                    for (int64_t i = 0; i < b.count; i++) sum[d][i] += (double)(line[i] * ((const float *)j->dy)[at + i]);
-                } else {
-                    combine_f64(&b, b.weight[d + 1], (const double *)j->x + c * j->plane, wide);
-                    for (int64_t i = 0; i < b.count; i++) sum[d][i] += wide[i] * ((const double *)j->dy)[at + i];
-                }
-            }
+            if (j->t == CJ_F32) slopes_f32(j, &b, w, c, sum);
+            else slopes_f64(j, &b, c, sum);
         for (int64_t i = 0; i < b.count; i++)
             for (int d = 0; d < v->axes; d++) {
                 const int64_t to = (image * v->positions + b.begin + i) * v->axes + v->axes - 1 - d;
