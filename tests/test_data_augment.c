@@ -1,4 +1,5 @@
 /* Augmentation: maps that are exact, maps and their inverses, draws that depend on the sample alone, the catalogue's rows. */
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "support.h"
@@ -135,9 +136,11 @@ static void aug_flip(void **state)
         assert_true(same_bits(cj_mirror(y, vertical), x));
         for (int64_t i = 0; i < 6; i++)
             for (int64_t j = 0; j < 9; j++)
-                assert_true(cj_at(y, (int64_t[]){ 1, 2, i, j }) == cj_at(x, (int64_t[]){ 1, 2, vertical ? 5 - i : i, vertical ? j : 8 - j }));
+                assert_true(cj_at(y, (int64_t[]){ 1, 2, i, j }) ==
+                            cj_at(x, (int64_t[]){ 1, 2, vertical ? 5 - i : i, vertical ? j : 8 - j }));
         cj_tensor *w = cj_randn(c, CJ_SHAPE(2, 3, 3, 3));
-        assert_near(distance(cj_conv(cj_mirror(x, vertical), cj_mirror(w, vertical), NULL), cj_mirror(cj_conv(x, w, NULL), vertical)), 0, 1e-5);
+        assert_near(distance(cj_conv(cj_mirror(x, vertical), cj_mirror(w, vertical), NULL), cj_mirror(cj_conv(x, w, NULL), vertical)), 0,
+                    1e-5);
         assert_true(same_bits(cj_augment(x, .flip = !vertical, .flip_vertical = vertical), y));
     }
     /* a box around bright pixels still is after the mirror: rows 1 … 3, columns 2 … 6 */
@@ -149,7 +152,8 @@ static void aug_flip(void **state)
         cj_tensor *turned = cj_mirror(mask, vertical), *b = cj_mirror_boxes(box, vertical ? 6 : 9, vertical);
         for (int64_t i = 0; i < 6; i++)
             for (int64_t j = 0; j < 9; j++) {
-                bool in = (double)j >= value_at(b, 0) && (double)j < value_at(b, 2) && (double)i >= value_at(b, 1) && (double)i < value_at(b, 3);
+                bool in =
+                    (double)j >= value_at(b, 0) && (double)j < value_at(b, 2) && (double)i >= value_at(b, 1) && (double)i < value_at(b, 3);
                 assert_true(cj_at(turned, (int64_t[]){ 0, 0, i, j }) == (in ? 1 : 0));
             }
         assert_true(same_bits(cj_mirror_boxes(b, vertical ? 6 : 9, vertical), box));
@@ -178,7 +182,8 @@ static void aug_crop_pad(void **state)
                 }
             assert_true(any);
         }
-        for (int k = 0; k < 25; k++) assert_true(found[k / 5][k % 5] > 0); /* misses one with probability 25 (24/25)^300 = 1e-4; the seed is fixed */
+        for (int k = 0; k < 25; k++)
+            assert_true(found[k / 5][k % 5] > 0); /* misses one with probability 25 (24/25)^300 = 1e-4; the seed is fixed */
     }
     float *v = calloc(N * 25, sizeof *v);
     for (int i = 0; i < N; i++) v[i * 25 + 12] = 1;
@@ -207,7 +212,8 @@ static void aug_translate(void **state)
     assert_true(same_bits(cj_shift(x, 0, 0, false), x));
     /* half a pixel: the mean of two; and as cj_warp has it */
     y = cj_shift(x, 0.5, 0, false);
-    assert_near(cj_at(y, (int64_t[]){ 0, 0, 3, 4 }), 0.5 * (cj_at(x, (int64_t[]){ 0, 0, 3, 4 }) + cj_at(x, (int64_t[]){ 0, 0, 2, 4 })), 1e-6);
+    assert_near(cj_at(y, (int64_t[]){ 0, 0, 3, 4 }), 0.5 * (cj_at(x, (int64_t[]){ 0, 0, 3, 4 }) + cj_at(x, (int64_t[]){ 0, 0, 2, 4 })),
+                1e-6);
     assert_near(distance(cj_shift(x, 1.25, -0.75, false), cj_warp(x, (double[]){ 1, 0, 1.25, 0, 1, -0.75 })), 0, 1e-5);
     cj_tensor *s = smooth(32);
     /* bilinear sampling of f errs by at most h²/8 max|f''| in an axis: 2 shifts, 2 axes, |f''| <= 0.3·0.09 */
@@ -258,7 +264,8 @@ static void aug_perspective(void **state)
         }
     cj_tensor *s = smooth(32), *x = cj_randn(c, CJ_SHAPE(1, 2, 8, 8));
     assert_true(same_bits(cj_warp_perspective(x, (double[]){ 1, 0, 0, 0, 1, 0, 0, 0, 1 }), x));
-    assert_near(distance(cj_warp_perspective(x, (double[]){ 1, 0, 2, 0, 1, -1, 0, 0, 1 }), cj_warp(x, (double[]){ 1, 0, 2, 0, 1, -1 })), 0, 0);
+    assert_near(distance(cj_warp_perspective(x, (double[]){ 1, 0, 2, 0, 1, -1, 0, 0, 1 }), cj_warp(x, (double[]){ 1, 0, 2, 0, 1, -1 })), 0,
+                0);
     assert_true(inside(cj_warp_perspective(s, h), s, 8) > 0.02);
     assert_true(inside(cj_warp_perspective(cj_warp_perspective(s, h), back), s, 8) < 4 * 1.3 * 0.3 * 0.09 / 8);
     assert_refused(CJ_EVALUE, "no three of which", cj_homography(c, (double[]){ 0, 0, 1, 1, 2, 2, 3, 3 }, to, h));
@@ -272,7 +279,8 @@ static void aug_lens(void **state)
     (void)state;
     cj_tensor *x = cj_randn(c, CJ_SHAPE(1, 1, 9, 9)), *s = smooth(32);
     assert_true(same_bits(cj_warp_lens(x, 0, 0), x));
-    for (double k = -0.25; k < 0.5; k += 0.25) assert_true(cj_at(cj_warp_lens(x, k, 0.05), (int64_t[]){ 0, 0, 4, 4 }) == cj_at(x, (int64_t[]){ 0, 0, 4, 4 }));
+    for (double k = -0.25; k < 0.5; k += 0.25)
+        assert_true(cj_at(cj_warp_lens(x, k, 0.05), (int64_t[]){ 0, 0, 4, 4 }) == cj_at(x, (int64_t[]){ 0, 0, 4, 4 }));
     for (double k1 = -0.3; k1 <= 0.5; k1 += 0.1)
         for (double r = 0; r <= 1; r += 0.01) assert_near(cj_lens_undo(k1, 0.02, r * (1 + k1 * r * r + 0.02 * r * r * r * r)), r, 1e-9);
     /* a straight column off the centre: at the top its brightest place lies nearer to the centre than in the middle with a barrel, farther with a pincushion */
@@ -310,13 +318,15 @@ static void aug_pca_colour(void **state)
     double axes[9], cov[3][3] = { { 0 } }, want[3][3] = { { 0 } };
     assert_true(cj_colour_axes(x, axes));
     for (int i = 0; i < 3; i++) /* eigenpairs of the covariance, by the definition: C p = λ p, with λ p = axes[i] */
-        for (int j = 0; j < i; j++) assert_near(axes[3 * i] * axes[3 * j] + axes[3 * i + 1] * axes[3 * j + 1] + axes[3 * i + 2] * axes[3 * j + 2], 0, 1e-9);
+        for (int j = 0; j < i; j++)
+            assert_near(axes[3 * i] * axes[3 * j] + axes[3 * i + 1] * axes[3 * j + 1] + axes[3 * i + 2] * axes[3 * j + 2], 0, 1e-9);
     double *v = values_of(x), C[3][3] = { { 0 } }, mean[3] = { 0 };
     for (int i = 0; i < 4000; i++)
         for (int k = 0; k < 3; k++) mean[k] += v[(i / 100 * 3 + k) * 100 + i % 100] / 4000;
     for (int i = 0; i < 4000; i++)
         for (int k = 0; k < 3; k++)
-            for (int l = 0; l < 3; l++) C[k][l] += (v[(i / 100 * 3 + k) * 100 + i % 100] - mean[k]) * (v[(i / 100 * 3 + l) * 100 + i % 100] - mean[l]) / 4000;
+            for (int l = 0; l < 3; l++)
+                C[k][l] += (v[(i / 100 * 3 + k) * 100 + i % 100] - mean[k]) * (v[(i / 100 * 3 + l) * 100 + i % 100] - mean[l]) / 4000;
     for (int i = 0; i < 3; i++) {
         double *a = axes + 3 * i, size = sqrt(a[0] * a[0] + a[1] * a[1] + a[2] * a[2]);
         for (int k = 0; k < 3; k++) assert_near(C[k][0] * a[0] + C[k][1] * a[1] + C[k][2] * a[2], size * a[k], 1e-5);
@@ -403,7 +413,8 @@ static void aug_blur(void **state)
         float w[(2 * R + 1) * (2 * R + 1)];
         double sum = 0;
         for (int i = -R; i <= R; i++)
-            for (int j = -R; j <= R; j++) sum += w[(i + R) * (2 * R + 1) + j + R] = box ? 1 : (float)exp(-(i * i + j * j) / (2 * 1.3 * 1.3));
+            for (int j = -R; j <= R; j++)
+                sum += w[(i + R) * (2 * R + 1) + j + R] = box ? 1 : (float)exp(-(i * i + j * j) / (2 * 1.3 * 1.3));
         cj_tensor *k = cj_mul_scalar(cj_from_f32(c, w, CJ_SHAPE(1, 1, 2 * R + 1, 2 * R + 1)), 1 / sum);
         cj_tensor *want = cj_conv(cj_pad(x, CJ_SHAPE(R, R), CJ_SHAPE(R, R), .mode = CJ_PAD_REPLICATE), k, NULL);
         assert_near(distance(cj_blur(x, box ? 0 : 1.3, R), want), 0, 1e-5);
@@ -490,7 +501,8 @@ static void aug_geometric(void **state)
     const double back[6] = { a, b, -(a * m[2] + b * m[5]), k, d, -(k * m[2] + d * m[5]) };
     assert_true(inside(cj_warp(s, m), s, 8) > 0.05);
     assert_true(inside(cj_warp(cj_warp(s, m), back), s, 8) < 4 * 1.3 * 0.3 * 0.09 / 8);
-    cj_tensor *wide = cj_pad(x, CJ_SHAPE(1, 2), CJ_SHAPE(3, 4), .mode = CJ_PAD_REFLECT), *crop = cj_slice(cj_slice(wide, 2, 1, 10, 1), 3, 2, 11, 1);
+    cj_tensor *wide = cj_pad(x, CJ_SHAPE(1, 2), CJ_SHAPE(3, 4), .mode = CJ_PAD_REFLECT),
+              *crop = cj_slice(cj_slice(wide, 2, 1, 10, 1), 3, 2, 11, 1);
     assert_true(cj_size(wide, 2) == 13 && cj_size(wide, 3) == 15 && same_bits(cj_contiguous(crop), x));
     cj_tensor *resized = cj_interpolate(x, .size = CJ_SHAPE(4, 17), .mode = CJ_INTERP_LINEAR);
     assert_true(cj_size(resized, 2) == 4 && cj_size(resized, 3) == 17);
@@ -543,13 +555,15 @@ static void aug_dataset(void **state)
     double *v = values_of(cj_cat(sheet, SHEET, 0));
     for (int i = 1; i < SHEET; i++) assert_true(distance(sheet[i], base) > 1e-3); /* each does something */
 #if defined CJ_HAVE_PNG
-    char path[] = "/tmp/cajal-gallery-XXXXXX";
-    int fd = mkstemp(path);
+    char path[] = "/tmp/cajal-gallery-XXXXXX.png";
+    int fd = mkstemps(path, 4);
     assert_true(fd >= 0);
     cj_plot *p = cj_plot_new(c, "augmentation");
     assert_true(cj_plot_images(p, v, SHEET, 3, 8, 8) && cj_plot_save(p, path));
-    assert_true(lseek(fd, 0, SEEK_END) > 100);
     cj_plot_free(p);
+    close(fd);
+    fd = open(path, O_RDONLY); /* what was written was renamed into place */
+    assert_true(lseek(fd, 0, SEEK_END) > 100);
     close(fd);
     remove(path);
 #endif
@@ -646,7 +660,7 @@ static void aug_regression(void **state)
     double curvature[3], clean[3], shifted[3];
     for (int k = 0; k < 3; k++) regression(0.3 * k, &curvature[k], &clean[k], &shifted[k]);
     assert_near(clean[0], 0, 1e-9);
-    assert_near(curvature[0], 3, 0.01); /* mean of 6 |x| */
+    assert_near(curvature[0], 3, 0.01);                                                  /* mean of 6 |x| */
     assert_true(curvature[1] < 0.5 * curvature[0] && curvature[2] < 0.5 * curvature[1]); /* nearly a line */
     assert_true(clean[1] > 1e-3 && clean[2] > clean[1]);
     assert_true(shifted[2] < shifted[1] && shifted[1] < shifted[0]); /* test data that are shifted, too */

@@ -94,7 +94,8 @@ static void seeded(void **state)
     (void)state;
     int n;
     const cj_dataset_info *list = cj_dataset_list(&n);
-    const char *const names[] = { "rings", "margin", "sines", "polynomial", "wave", "wedge", "outliers", "gumbel", "random", "oranges", "heights", "cars" };
+    const char *const names[] = { "rings",    "margin", "sines",  "polynomial", "wave",    "wedge",
+                                  "outliers", "gumbel", "random", "oranges",    "heights", "cars" };
     for (int i = 0; i < 12; i++) {
         bool listed = false;
         for (int k = 0; k < n; k++) listed = listed || strcmp(list[k].name, names[i]) == 0;

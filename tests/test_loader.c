@@ -6,7 +6,8 @@ TEST_CONTEXT(.threads = 1, .seed = 77);
 
 enum { N = 53, BATCH = 8 };
 
-#define CHANGES &(cj_augment_opts){ .flip = 0.5, .pad = 1, .rotate = 10, .noise = 0.05 }
+#define CHANGES                                                                                                                            \
+    &(cj_augment_opts) { .flip = 0.5, .pad = 1, .rotate = 10, .noise = 0.05 }
 
 static void data(cj_ctx *k, cj_tensor **x, cj_tensor **y)
 {
@@ -79,7 +80,7 @@ static void ahead_is_on_the_spot(void **state)
         int64_t asked = 0;
         for (int64_t epoch = 0; epoch < 3; epoch++)
             for (int64_t at = 0; at < N; at += BATCH, asked++) check(&e, x, y, epoch, at);
-        assert_int_equal(cj_loader_hits(l), threads < 0 ? 0 : asked - 1); /* all but the first */
+        assert_int_equal(cj_loader_hits(l), threads < 0 ? 0 : asked - 1);         /* all but the first */
         for (int64_t at = 3 * BATCH; at < N; at += BATCH) check(&e, x, y, 7, at); /* a resumed run: another epoch, from its middle */
         check(&e, x, y, 8, 0);
         assert_int_equal(cj_loader_hits(l), threads < 0 ? 0 : asked - 1 + 4);
@@ -185,8 +186,8 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_batcher),  cmocka_unit_test(ahead_is_on_the_spot), cmocka_unit_test(training),
-        cmocka_unit_test(freed_at_work), cmocka_unit_test(refusals),
+        cmocka_unit_test(data_batcher), cmocka_unit_test(ahead_is_on_the_spot), cmocka_unit_test(training), cmocka_unit_test(freed_at_work),
+        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
