@@ -658,10 +658,10 @@ static void aug_regression(void **state)
 {
     (void)state;
     double curvature[3], clean[3], shifted[3];
-    for (int k = 0; k < 3; k++) regression(0.3 * k, &curvature[k], &clean[k], &shifted[k]);
+    for (int k = 0; k < 3; k++) regression((double[]){ 0, 0.15, 0.6 }[k], &curvature[k], &clean[k], &shifted[k]);
     assert_near(clean[0], 0, 1e-9);
-    assert_near(curvature[0], 3, 0.01);                                                  /* mean of 6 |x| */
-    assert_true(curvature[1] < 0.5 * curvature[0] && curvature[2] < 0.5 * curvature[1]); /* nearly a line */
+    assert_near(curvature[0], 3, 0.01);                                                                                 /* mean of 6 |x| */
+    assert_true(curvature[1] < 0.7 * curvature[0] && curvature[2] < 0.1 * curvature[0] && curvature[2] < curvature[1]); /* nearly a line */
     assert_true(clean[1] > 1e-3 && clean[2] > clean[1]);
     assert_true(shifted[2] < shifted[1] && shifted[1] < shifted[0]); /* test data that are shifted, too */
 }
@@ -680,7 +680,7 @@ static void cows(uint64_t seed, double agree, float *x, float *m, double *t)
         for (int k = 0; k < 16; k++) {
             bool object = k == 5 || k == 6;
             m[i * 16 + k] = object;
-            x[i * 16 + k] = (float)(object ? 0.5 + 0.25 * t[i] + 0.1 * u[i * 18 + k] : 0.5 + (sky ? 0.3 : -0.3) + 0.1 * u[i * 18 + k]);
+            x[i * 16 + k] = (float)(object ? 0.5 + 0.1 * t[i] + 0.03 * u[i * 18 + k] : 0.5 + (sky ? 0.3 : -0.3) + 0.1 * u[i * 18 + k]);
         }
     }
     free(u);
@@ -689,7 +689,7 @@ static void cows(uint64_t seed, double agree, float *x, float *m, double *t)
 static double cow_accuracy(cj_tensor *train, const double *t, cj_tensor *test, const double *s)
 {
     double w[17] = { 0 }, *x = values_of(train), *z = values_of(test), right = 0;
-    for (int step = 0; step < 300; step++) {
+    for (int step = 0; step < 100; step++) {
         double g[17] = { 0 };
         for (int i = 0; i < COWS; i++) {
             double out = w[16];
@@ -721,7 +721,7 @@ static void aug_cow(void **state)
     double without = cow_accuracy(train, t, test, s);
     double with = cow_accuracy(cj_replace_background(train, mask, train, .seed = 3), t, test, s);
     assert_true(without < 0.2); /* the spurious rate is 0.05 */
-    assert_true(with > 0.95);   /* the object alone: 5 deviations of its noise apart */
+    assert_true(with > 0.95);   /* the object alone: 4.7 deviations from the border */
 }
 
 static void flips_and_crops(void **state)
