@@ -435,6 +435,7 @@ static void backgrounds_of(int64_t n, cj_tensor **x, cj_tensor **mask, cj_tensor
     free(m);
 }
 
+/* aug.background: the object keeps its bits, the backgrounds are as likely for either class */
 static void aug_background(void **state)
 {
     (void)state;
@@ -654,6 +655,7 @@ static void regression(double strength, double *curvature, double *clean, double
     free(u), free(fresh);
 }
 
+/* aug.regression */
 static void aug_regression(void **state)
 {
     (void)state;
@@ -666,6 +668,7 @@ static void aug_regression(void **state)
     assert_true(shifted[2] < shifted[1] && shifted[1] < shifted[0]); /* test data that are shifted, too */
 }
 
+/* aug.regression_toy: the same experiment under its other row */
 static void aug_regression_toy(void **state) { aug_regression(state); }
 
 /* Cows: 4 x 4 images of a weak, honest object (2 pixels) on a background whose brightness goes with the class in 95 of 100 training images and in none of the
@@ -709,6 +712,7 @@ static double cow_accuracy(cj_tensor *train, const double *t, cj_tensor *test, c
     return right / COWS;
 }
 
+/* aug.cow */
 static void aug_cow(void **state)
 {
     (void)state;
