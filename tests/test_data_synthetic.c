@@ -23,6 +23,8 @@ static void data_synthetic(void **state)
     const double five = 5 / sqrt(N);
     make("rings", CJ_ZERO);
     for (int i = 0; i < N; i++) assert_near(hypot(X[2 * i], X[2 * i + 1]), 1 + Y[i], 1e-5);
+    make("xor", CJ_ZERO);
+    for (int i = 0; i < N; i++) assert_true(Y[i] == (X[2 * i] != X[2 * i + 1]) && (X[2 * i] == 0 || X[2 * i] == 1));
     double s = 0, square = 0, low = 1e9;
     make("margin", 0);
     for (int i = 0; i < N; i++) low = fmin(low, (2 * Y[i] - 1) * (X[2 * i] + X[2 * i + 1]) / sqrt(2));
