@@ -179,16 +179,16 @@ static void fuzz(const target *t, const char *const *seeds)
         const char *const seeds[] = { __VA_ARGS__, NULL };                                                                                 \
         fuzz(&(target){ #reader, reader }, seeds);                                                                                         \
     }
-FUZZ(idx, CORPUS("small.idx"))
+FUZZ(idx, CORPUS("small.idx"), CORPUS("i8.idx"), CORPUS("i16.idx"), CORPUS("i32.idx"), CORPUS("f32.idx"), CORPUS("f64.idx"))
 FUZZ(csv, CORPUS("small.csv"))
 FUZZ(lines, CORPUS("small.csv"), CORPUS("small.ts"))
 FUZZ(mat, FIXTURE("small.mat"))
 FUZZ(gml, CORPUS("small.gml"))
 FUZZ(voc, CORPUS("small.xml"))
 FUZZ(ts, CORPUS("small.ts"))
-FUZZ(npy, FIXTURE("f4.npy"), FIXTURE("fortran.npy"))
+FUZZ(npy, FIXTURE("f4.npy"), FIXTURE("fortran.npy"), FIXTURE("i2.npy"), FIXTURE("version3.npy"), FIXTURE("scalar.npy"), FIXTURE("f2.npy"))
 FUZZ(npz, FIXTURE("stored.npz"))
-FUZZ(wav, CORPUS("small.wav"))
+FUZZ(wav, CORPUS("small.wav"), CORPUS("pcm8.wav"), CORPUS("pcm24.wav"), CORPUS("float.wav"))
 FUZZ(cifar, CORPUS("small.cifar"))
 FUZZ(pickle, FIXTURE("ind.tiny.x"), FIXTURE("ind.tiny.graph"), FIXTURE("ind.tiny.y"), FIXTURE("ind.tiny.allx"), FIXTURE("ind.tiny.tx"))
 FUZZ(vocabulary, CORPUS("small.bpe"))
@@ -196,7 +196,24 @@ FUZZ(vocabulary, CORPUS("small.bpe"))
 FUZZ(safetensors, FIXTURE("python.safetensors"))
 #endif
 #if defined CJ_HAVE_PNG
-FUZZ(image, CORPUS("small.png"))
+FUZZ(image, CORPUS("small.png"), CORPUS("palette.png"), CORPUS("alpha.png"), CORPUS("deep.png"))
+#endif
+#if defined CJ_HAVE_JPEG
+static bool jpeg(cj_ctx *c, const char *path) { return cj_image_load(c, path) != NULL; }
+FUZZ(jpeg, CORPUS("small.jpg"), CORPUS("grey.jpg"))
+#endif
+/* Compressed files: damage hits the compression, and what it hid. */
+#if defined CJ_HAVE_ZLIB
+static bool gzip(cj_ctx *c, const char *path) { return idx(c, path); }
+static bool packed_mat(cj_ctx *c, const char *path) { return mat(c, path); }
+static bool deflated(cj_ctx *c, const char *path) { return npz(c, path); }
+FUZZ(gzip, CORPUS("small.idx.gz"))
+FUZZ(packed_mat, FIXTURE("packed.mat"))
+FUZZ(deflated, FIXTURE("deflated.npz"))
+#endif
+#if defined CJ_HAVE_LZMA
+static bool xz(cj_ctx *c, const char *path) { return idx(c, path); }
+FUZZ(xz, CORPUS("small.idx.xz"))
 #endif
 
 int main(void)
@@ -220,6 +237,17 @@ int main(void)
 #endif
 #if defined CJ_HAVE_PNG
         cmocka_unit_test(fuzz_image),
+#endif
+#if defined CJ_HAVE_JPEG
+        cmocka_unit_test(fuzz_jpeg),
+#endif
+#if defined CJ_HAVE_ZLIB
+        cmocka_unit_test(fuzz_gzip),
+        cmocka_unit_test(fuzz_packed_mat),
+        cmocka_unit_test(fuzz_deflated),
+#endif
+#if defined CJ_HAVE_LZMA
+        cmocka_unit_test(fuzz_xz),
 #endif
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);

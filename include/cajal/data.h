@@ -11,7 +11,7 @@
 #ifndef CAJAL_DATA_H
 #define CAJAL_DATA_H
 
-#include <cajal/core.h>
+#include <cajal/ops.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -186,21 +186,73 @@ CJ_API void cj_timeseries_free(cj_timeseries *s);
  * between pixels bilinearly, zero outside.  m = { a, b, t_row, c, d, t_column }, A = [[a, b], [c, d]].  The identity and turns by 90 degrees are exact. */
 CJ_API cj_tensor *cj_warp(cj_tensor *x, const double m[6]);
 
+/* The same along any projective map of the plane, p' ~ H (row, column, 1), pixels counted from the upper left one; h is H row by row. */
+CJ_API cj_tensor *cj_warp_perspective(cj_tensor *x, const double h[9]);
+/* H, with h[8] = 1, that takes four points (row, column) to four others; an error where three of them lie on a line. */
+CJ_API bool cj_homography(cj_ctx *c, const double from[8], const double to[8], double h[9]);
+/* A lens: what lies at radius r from the centre comes to lie at r (1 + k1 r² + k2 r⁴), r = 1 at half the diagonal. k1 > 0: a pincushion, k1 < 0: a barrel.
+ * The radius must grow on 0 … 1: 1 + 3 k1 r² + 5 k2 r⁴ > 0. cj_lens_undo: where radius `far` came from, to 1e-12; beyond the image's corners NaN. */
+CJ_API cj_tensor *cj_warp_lens(cj_tensor *x, double k1, double k2);
+CJ_API double cj_lens_undo(double k1, double k2, double far);
+/* Moved by so many pixels, between pixels bilinearly; what comes in is zero or, with wrap, what went out at the other side. */
+CJ_API cj_tensor *cj_shift(cj_tensor *x, double down, double right, bool wrap);
+/* The mirror image: left and right or, vertical, top and bottom; and boxes f32 [n, 4] (xmin, ymin, xmax, ymax) of an image of this width (height). */
+CJ_API cj_tensor *cj_mirror(cj_tensor *x, bool vertical);
+CJ_API cj_tensor *cj_mirror_boxes(cj_tensor *boxes, double size, bool vertical);
+
+/* Means of neighbours: weights exp(-d²/2σ²) for d up to 3σ, or with sigma 0 equal ones up to `radius` (0: nothing); beyond the border its own value. */
+CJ_API cj_tensor *cj_blur(cj_tensor *x, double sigma, int64_t radius);
+/* Every value of channel k becomes `high` where it is threshold[k] or more, else 0; thresholds up to high. */
+CJ_API cj_tensor *cj_channel_threshold(cj_tensor *x, const double *threshold, double high);
+/* λ_i p_i (row i) of the covariance of the colours of all pixels of x [n, 3, H, W], largest λ first: what .colour below adds multiples of. */
+CJ_API bool cj_colour_axes(cj_tensor *x, double axes[9]);
+/* The pixels of every image in another order, the same for all, that depends on the seed alone; back: undone. */
+CJ_API cj_tensor *cj_permute_pixels(cj_tensor *x, uint64_t seed, bool back);
+
 /* What may happen to an image; 0 leaves a part out.  Draws are a function of (seed, epoch, number of the sample) alone: they do not depend on the batch, on
- * threads or on what was drawn before, and a run that resumes sees the same images. */
+ * threads or on what was drawn before, and a run that resumes sees the same images.  The changes are made in this order. */
 typedef struct cj_augment_opts {
     uint64_t seed;
     int64_t epoch;
     const int64_t *samples;          /* their numbers, n of them; NULL: 0, 1, 2, … */
     double flip, flip_vertical;      /* probability of a mirror image: left and right, top and bottom */
-    int64_t pad;                     /* a crop of the same size after so many rows and columns of zeros around it: every offset is as likely */
-    double rotate, scale, shear;     /* at most so many degrees; factors 1 ± scale; x' = x + s y with |s| at most this */
-    double contrast, brightness;     /* c (v - mean) + mean + b with c in 1 ± contrast and b in ± brightness; values are not clipped */
+    int64_t pad;                     /* a crop of the same size after so many rows and columns around it: every offset is as likely */
+    double rotate, scale, shear;     /* at most so many degrees; factors 1 ± scale; x' = x + s y with |s| at most this (before the crop) */
+    double contrast, brightness;     /* c (v - mean) + mean + b with c in 1 ± contrast and b in ± brightness */
     double noise;                    /* deviation of Gaussian noise on every value */
     int64_t mask;                    /* a square of this side becomes zero, wholly inside the image */
+    cj_pad_mode pad_mode;            /* what the pad is made of: zeros, reflected, cyclic, or the border's values */
+    double perspective;              /* below 1/2: every corner moves inwards by at most this share of the height and the width */
+    double lens;                     /* |k1| of cj_warp_lens at most; below 1/3 */
+    double blur;                     /* sigma of cj_blur at most */
+    double colour;                   /* deviation of the α_i in: every pixel + sum of α_i axes[i]; 3 channels */
+    const double *colour_axes;       /* of cj_colour_axes */
+    double low, high;                /* values are clipped to low … high (after the noise, before the mask); both 0: not clipped */
+    bool mask_mean;                  /* the mask is filled with the mean of the image's channel instead */
 } cj_augment_opts;
 /* x f32 [n, C, H, W], a new tensor of the innermost scope. */
 CJ_API cj_tensor *cj_augment(cj_tensor *x, const cj_augment_opts *opts);
+/* The set and its augmented copy, T(D) ∪ D: *more_x [2n, ..] has x first, *more_y y twice (any dtype, first axis n). False after an error. */
+CJ_API bool cj_augment_set(cj_tensor *x, cj_tensor *y, cj_tensor **more_x, cj_tensor **more_y, const cj_augment_opts *opts);
+
+/* Objects on other backgrounds: mask · x + (1 - mask) · b with mask f32 [n, 1, H, W] and b a random one of backgrounds f32 [m, C, H, W], drawn as above. */
+typedef struct cj_draw_opts {
+    uint64_t seed;
+    int64_t epoch;
+    const int64_t *samples;          /* as in cj_augment_opts */
+} cj_draw_opts;
+CJ_API cj_tensor *cj_replace_background(cj_tensor *x, cj_tensor *mask, cj_tensor *backgrounds, const cj_draw_opts *opts);
+
+/* Pairs of examples mixed: x = λ x_i + (1 - λ) x_j and y likewise (Zhang et al. 2018) or, cut, a rectangle of x_j of area (1 - λ) in x_i and y by the area
+ * that it really has (Yun et al. 2019); λ ~ Beta(alpha, alpha), j a random row of the batch.  x f32 [n, C, H, W], y f32 [n, classes]. False after an error. */
+typedef struct cj_mix_opts {
+    uint64_t seed;
+    int64_t epoch;
+    const int64_t *samples;          /* as in cj_augment_opts */
+    double alpha;                    /* 1 by default */
+    bool cut;
+} cj_mix_opts;
+CJ_API bool cj_mix(cj_tensor *x, cj_tensor *y, cj_tensor **mixed_x, cj_tensor **mixed_y, const cj_mix_opts *opts);
 
 /* ---- tokenisers --------------------------------------------------------------------------------------------------------------------------------------
  *
@@ -297,7 +349,8 @@ typedef struct cj_dataset {
     const cj_boxes *const *boxes;
 } cj_dataset;
 
-/* Embedded: digits iris wine breast_cancer diabetes sources; generated: moons spirals blobs xor; all others (cj_dataset_list) are read from
+/* Embedded: digits iris wine breast_cancer diabetes sources; generated: moons spirals blobs xor
+ * rings margin sines polynomial wave wedge outliers gumbel random oranges heights cars; all others (cj_dataset_list) are read from
  * $CAJAL_DATA/FOLDER or ~/.cache/cajal/FOLDER, and where they are in neither, the error says where it looked and how to get them.  An unknown name is an
  * error that lists them.  NULL after an error.
  *     cj_dataset *d = cj_dataset_open(c, "digits", .held_out = 0.1); */

@@ -45,6 +45,27 @@ CJ_API bool cj_examples_of_text(cj_tensor *symbols, int64_t length, cj_examples 
 /* Sentences and their translations, words i64 [n, S] and [n, T] as CJ_TASK_TRANSLATE has them; a batch is cut to what its longest sentences need. */
 CJ_API bool cj_examples_of_pairs(cj_tensor *x, cj_tensor *y, cj_examples *out);
 
+/* Rows of x and y prepared ahead by threads of their own, while the loop computes: gathered, u8 made f32 (· scale), images augmented.  What a batch holds depends on (context's seed,
+ * epoch, row) alone, and its place in the epoch is found from the rows that are asked for: a run that resumes in the middle of an epoch goes on there.
+ * x u8 or f32, y any dtype, first axis n; both must outlive the loader.  With `augment`, x is [n, C, H, W] or its rows are such images (channels, height, width); its seed is
+ * the context's, its epoch the loop's, its samples the rows.
+ *     cj_loader *l = cj_loader_new(d->train_x, d->train_y, .batch = 64, .augment = &(cj_augment_opts){ .pad = 2 }, .channels = 1, .height = 28, .width = 28);
+ *     cj_examples_of_loader(l, &train);    … cj_train(net, &train, .batch = 64) …    cj_loader_free(l);
+ */
+typedef struct cj_loader_opts {
+    int64_t batch;                  /* of the loop; 32. Batches of another size are prepared when they are asked for */
+    int64_t ahead;                  /* batches that are ready or under way at most; 4 */
+    int threads;                    /* 1; -1: none, everything is done when it is asked for */
+    double scale;                   /* of u8; 1/255 */
+    const cj_augment_opts *augment; /* copied; NULL: as they are */
+    int64_t channels, height, width;
+} cj_loader_opts;
+typedef struct cj_loader cj_loader;
+CJ_API cj_loader *cj_loader_new(cj_tensor *x, cj_tensor *y, const cj_loader_opts *opts);   /* NULL after an error */
+CJ_API bool cj_examples_of_loader(cj_loader *l, cj_examples *out);
+CJ_API int64_t cj_loader_hits(const cj_loader *l);    /* batches that were prepared ahead so far */
+CJ_API void cj_loader_free(cj_loader *l);             /* or cj_ctx_free does; NULL is fine */
+
 /* The order of the n examples in an epoch: a permutation that depends on (seed, epoch, n) alone. */
 CJ_API void cj_data_order(uint64_t seed, int64_t epoch, int64_t n, int64_t *order);
 

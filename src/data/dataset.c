@@ -36,6 +36,10 @@ static const char *const boston_features[] = { "CRIM", "ZN",  "INDUS", "CHAS",  
 static const char *const cifar_classes[] = { "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck" };
 static const char *const sentiments[] = { "negative", "positive" };
 static const char *const clubs[] = { "Mr. Hi", "Officer" };
+static const char *const fruit[] = { "no orange", "orange" };
+static const char *const sexes[] = { "woman", "man" };
+static const char *const height_features[] = { "height (cm)" };
+static const char *const car_features[] = { "mpg", "owners" };
 static const char *const cells[] = { "RBC", "WBC", "Platelets" };
 
 static const cj_dataset_info list[] = {
@@ -48,6 +52,18 @@ static const cj_dataset_info list[] = {
     { "spirals", "generated", "arms of one and a half turns, 2 classes or more" },
     { "blobs", "generated", "Gaussian clouds on a circle, 3 classes or more" },
     { "xor", "generated", "clouds at the corners of a square, class x XOR y" },
+    { "rings", "generated", "circles of radius 1, 2, … around the same centre, 2 classes or more" },
+    { "margin", "generated", "two Gaussian clouds with a gap of width 1 between them, 2 classes" },
+    { "sines", "generated", "w sin(A x) + b with noise, 2 features: a value" },
+    { "polynomial", "generated", "1 - 2 x + 3 x^3 with noise: a value" },
+    { "wave", "generated", "2 sin x + x with noise: a value" },
+    { "wedge", "generated", "x with noise that grows with x: a value" },
+    { "outliers", "generated", "2 x + 1 with noise, every tenth row 10 too high: a value" },
+    { "gumbel", "generated", "numbers of Gumbel's law, whatever x is: a value" },
+    { "random", "generated", "10 normal numbers and a class that has nothing to do with them" },
+    { "oranges", "generated", "100 x 100 colour images of rough green with or without an orange disc, 2 classes" },
+    { "heights", "generated", "heights of women and men in cm, 2 classes" },
+    { "cars", "generated", "miles per gallon and owners of a car, its price in thousands: a value" },
     { "sources", "text", "this project's own headers and sources, in ASCII" },
     { "shakespeare", "text", "tiny Shakespeare, 1.1 MB, from $CAJAL_DATA or ~/.cache/cajal" },
     { "tinyshakespeare", "text", "the same, the last tenth held out: 5 % validation, 5 % test (Karpathy 2015)" },
@@ -86,6 +102,18 @@ static const cj_dataset_entry entries[COUNT] = {
     { .rows = cj__points_spirals, .scale = 1, .class_names = numbers, .feature_names = plane },
     { .rows = cj__points_blobs, .scale = 1, .class_names = numbers, .feature_names = plane },
     { .rows = cj__points_xor, .scale = 1, .class_names = numbers, .feature_names = plane },
+    { .rows = cj__synthetic, .law = "rings", .scale = 1, .class_names = numbers, .feature_names = plane },
+    { .rows = cj__synthetic, .law = "margin", .scale = 1, .class_names = numbers, .feature_names = plane },
+    { .rows = cj__synthetic, .law = "sines", .scale = 1, .feature_names = plane },
+    { .rows = cj__synthetic, .law = "polynomial", .scale = 1, .feature_names = plane },
+    { .rows = cj__synthetic, .law = "wave", .scale = 1, .feature_names = plane },
+    { .rows = cj__synthetic, .law = "wedge", .scale = 1, .feature_names = plane },
+    { .rows = cj__synthetic, .law = "outliers", .scale = 1, .feature_names = plane },
+    { .rows = cj__synthetic, .law = "gumbel", .scale = 1, .feature_names = plane },
+    { .rows = cj__synthetic, .law = "random", .scale = 1, .class_names = numbers },
+    { .rows = cj__synthetic, .law = "oranges", .scale = 1, .channels = 3, .height = 100, .width = 100, .class_names = fruit },
+    { .rows = cj__synthetic, .law = "heights", .class_names = sexes, .feature_names = height_features },
+    { .rows = cj__synthetic, .law = "cars", .feature_names = car_features },
     { .text = cj__text_sources },
     { .text = cj__text_file, .folder = "tinyshakespeare", .file = "input.txt" },
     { .text = cj__text_file, .folder = "tinyshakespeare", .file = "input.txt", .held_out = 0.05, .validation = 1.0 / 19 },

@@ -34,6 +34,7 @@ struct cj_dataset_entry {
     bool (*text)(const cj_dataset_entry *e, cj_ctx *c, cj_text *out);
     /* or the whole data set, by itself */
     bool (*fill)(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o, uint64_t seed, cj_dataset *d);
+    const char *law;             /* of synthetic.c */
     const char *folder, *file;   /* of sets from files: FOLDER/FILE below the places where data is looked for */
     double held_out, validation; /* shares when the caller gives none; 0: 0.2 and none */
     double scale;                /* x is multiplied by it; 0: standardised (tables) */
@@ -53,6 +54,9 @@ bool cj__points_moons(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opt
 bool cj__points_spirals(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o, uint64_t seed, cj_rows *out);
 bool cj__points_blobs(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o, uint64_t seed, cj_rows *out);
 bool cj__points_xor(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o, uint64_t seed, cj_rows *out);
+
+/* synthetic.c: the row's `law` */
+bool cj__synthetic(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o, uint64_t seed, cj_rows *out);
 
 /* text.c */
 bool cj__text_sources(const cj_dataset_entry *e, cj_ctx *c, cj_text *out);

@@ -1,0 +1,193 @@
+/* The loader: batches ahead of the loop are those made on the spot, to the bit; resumes, evaluations and odd sizes; training with it is training without it;
+ * freed in the middle of its work; no memory.        ctest: threads */
+#include "support.h"
+
+TEST_CONTEXT(.threads = 1, .seed = 77);
+
+enum { N = 53, BATCH = 8 };
+
+#define CHANGES                                                                                                                            \
+    &(cj_augment_opts) { .flip = 0.5, .pad = 1, .rotate = 10, .noise = 0.05 }
+
+static void data(cj_ctx *k, cj_tensor **x, cj_tensor **y)
+{
+    unsigned char v[N * 36];
+    int64_t t[N];
+    for (int i = 0; i < N * 36; i++) v[i] = (unsigned char)(i * 37 % 256);
+    for (int i = 0; i < N; i++) t[i] = i % 3;
+    *x = cj_keep(cj_from_data(k, v, CJ_U8, CJ_SHAPE(N, 1, 6, 6)));
+    *y = cj_keep(cj_from_i64(k, t, CJ_SHAPE(N)));
+}
+
+/* Batch `at` of an epoch in the loop's order, from the loader and from the operators. */
+static void check(const cj_examples *e, cj_tensor *x, cj_tensor *y, int64_t epoch, int64_t at)
+{
+    int64_t order[N], n = at + BATCH < N ? BATCH : N - at;
+    cj_scope s = cj_scope_open(c);
+    cj_data_order(77, epoch, N, order);
+    cj_tensor *index = cj_from_i64(c, order + at, CJ_SHAPE(n)), *xb, *yb;
+    assert_true(e->batch(c, e, epoch, index, &xb, &yb));
+    cj_augment_opts o = *CHANGES;
+    o.seed = 77, o.epoch = epoch, o.samples = order + at;
+    cj_tensor *want = (cj_augment)(cj_mul_scalar(cj_cast(cj_index_select(x, 0, index), CJ_F32), 1.0 / 255), &o);
+    assert_near(distance(xb, want), 0, 3e-7); /* v · (1/255), rounded before or after */
+    assert_true(same_bits(yb, cj_index_select(y, 0, index)));
+    cj_scope_close(s);
+}
+
+/* data.batcher (the loader): every index once per epoch, batches as asked for, the last one shorter, seeded */
+static void data_batcher(void **state)
+{
+    (void)state;
+    int64_t order[N], again[N], other[N], seen[N] = { 0 };
+    cj_tensor *x, *y;
+    data(c, &x, &y);
+    cj_tensor *ids = cj_keep(cj_arange(c, 0, N, 1, CJ_I64));
+    cj_loader *l = cj_loader_new(x, ids, .batch = BATCH);
+    cj_examples e;
+    assert_true(cj_examples_of_loader(l, &e) && e.n == N);
+    cj_data_order(77, 4, N, order), cj_data_order(77, 4, N, again), cj_data_order(78, 4, N, other);
+    assert_memory_equal(order, again, sizeof order);
+    assert_memory_not_equal(order, other, sizeof order);
+    for (int64_t at = 0, sizes = 0; at < N; at += BATCH, sizes++) {
+        int64_t n = at + BATCH < N ? BATCH : N - at, got[BATCH];
+        cj_scope s = cj_scope_open(c);
+        cj_tensor *xb, *yb;
+        assert_true(e.batch(c, &e, 4, cj_from_i64(c, order + at, CJ_SHAPE(n)), &xb, &yb));
+        assert_int_equal(cj_size(xb, 0), sizes < 6 ? 8 : 5); /* 53 = 6 · 8 + 5 */
+        assert_true(cj_to_i64(yb, got, n));
+        for (int64_t i = 0; i < n; i++) seen[got[i]]++;
+        cj_scope_close(s);
+    }
+    for (int i = 0; i < N; i++) assert_int_equal(seen[i], 1);
+    /* with replacement: an index that repeats rows is a batch as any other, and images are warped in it */
+    cj_tensor *xb, *yb;
+    assert_true(e.batch(c, &e, 0, cj_from_i64(c, (int64_t[]){ 5, 5, 2 }, CJ_SHAPE(3)), &xb, &yb));
+    assert_true(value_at(yb, 0) == 5 && value_at(yb, 1) == 5 && value_at(yb, 2) == 2);
+    cj_loader_free(l);
+    cj_release(x), cj_release(y), cj_release(ids);
+}
+
+static void ahead_is_on_the_spot(void **state)
+{
+    (void)state;
+    cj_tensor *x, *y;
+    data(c, &x, &y);
+    for (int threads = -1; threads <= 3; threads += 1) {
+        cj_loader *l = cj_loader_new(x, y, .batch = BATCH, .threads = threads, .ahead = 3, .augment = CHANGES);
+        cj_examples e;
+        assert_true(cj_examples_of_loader(l, &e));
+        int64_t asked = 0;
+        for (int64_t epoch = 0; epoch < 3; epoch++)
+            for (int64_t at = 0; at < N; at += BATCH, asked++) check(&e, x, y, epoch, at);
+        assert_int_equal(cj_loader_hits(l), threads < 0 ? 0 : asked - 1);         /* all but the first */
+        for (int64_t at = 3 * BATCH; at < N; at += BATCH) check(&e, x, y, 7, at); /* a resumed run: another epoch, from its middle */
+        check(&e, x, y, 8, 0);
+        assert_int_equal(cj_loader_hits(l), threads < 0 ? 0 : asked - 1 + 4);
+        /* an evaluation in between (rows in their own order, larger batches) does not disturb it */
+        int64_t rows[3 * BATCH];
+        for (int i = 0; i < 3 * BATCH; i++) rows[i] = i;
+        cj_tensor *xb, *yb;
+        assert_true(e.batch(c, &e, 0, cj_from_i64(c, rows, CJ_SHAPE(3 * BATCH)), &xb, &yb));
+        assert_int_equal(cj_size(xb, 0), 3 * BATCH);
+        check(&e, x, y, 8, BATCH);
+        assert_int_equal(cj_loader_hits(l), threads < 0 ? 0 : asked - 1 + 5);
+        assert_refused(CJ_EVALUE, "rows of 0 … 52", e.batch(c, &e, 0, cj_from_i64(c, (int64_t[]){ 53 }, CJ_SHAPE(1)), &xb, &yb));
+        cj_loader_free(l);
+    }
+    cj_release(x), cj_release(y);
+}
+
+/* Trains a small network and returns its parameters' sum of squares, bit for bit. */
+static double train(bool loader, int threads, int64_t steps, const char *folder, bool resume, int64_t *hits)
+{
+    cj_ctx *k = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 });
+    cj_scope s = cj_scope_open(k);
+    cj_tensor *x, *y;
+    data(k, &x, &y);
+    cj_module *net = cj_sequential(k, cj_flatten_layer(k), cj_linear(k, 36, 3));
+    cj_loader *l = cj_loader_new(x, y, .batch = BATCH, .threads = loader ? threads : -1, .augment = CHANGES);
+    cj_examples e;
+    assert_true(cj_examples_of_loader(l, &e));
+    cj_train_result r = cj_train(net, &e, .batch = BATCH, .steps = steps, .lr = 0.01, .folder = folder, .resume = resume);
+    if (!r.finished) fail_msg("%s", cj_message(k));
+    *hits = cj_loader_hits(l);
+    double sum = 0;
+    for (int i = 0; i < cj_params_count(cj_module_params(net)); i++)
+        sum += cj_item(cj_sum(cj_square(cj_detach(cj_params_at(cj_module_params(net), i)))));
+    cj_scope_close(s);
+    cj_ctx_free(k); /* with the loader, whose threads may be at work */
+    return sum;
+}
+
+static void training(void **state)
+{
+    (void)state;
+    int64_t hits, none;
+    double ahead = train(true, 2, 40, NULL, false, &hits), spot = train(false, 0, 40, NULL, false, &none);
+    assert_true(ahead == spot);
+    assert_int_equal(hits, 39);
+    assert_int_equal(none, 0);
+}
+
+static void freed_at_work(void **state)
+{
+    (void)state;
+    counter a = { 0 };
+    for (int i = 0; i < 30; i++) {
+        cj_ctx *k = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5, .alloc = counting_alloc, .alloc_user = &a });
+        cj_tensor *x, *y, *xb, *yb;
+        data(k, &x, &y);
+        cj_loader *l = cj_loader_new(x, y, .batch = BATCH, .threads = 2, .augment = CHANGES);
+        cj_examples e;
+        int64_t order[N];
+        cj_data_order(5, 0, N, order);
+        assert_true(cj_examples_of_loader(l, &e));
+        for (int b = 0; b < i % 3; b++) assert_true(e.batch(k, &e, 0, cj_from_i64(k, order + b * BATCH, CJ_SHAPE(BATCH)), &xb, &yb));
+        if (i % 5 == 4) { /* cancelled: an error, and nothing hangs */
+            cj_cancel(k);
+            assert_false(e.batch(k, &e, 0, y, &xb, &yb));
+            cj_clear(k);
+        }
+        if (i % 2) cj_loader_free(l);
+        cj_ctx_free(k);
+    }
+    assert_balanced(&a);
+    for (long at = 1; at < 60; at++) { /* no memory at any place: an error, no leak */
+        counter b = { .fail_at = at };
+        cj_ctx *k = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .alloc = counting_alloc, .alloc_user = &b });
+        if (k) {
+            cj_tensor *x, *y, *xb, *yb;
+            data(k, &x, &y);
+            cj_loader *l = cj_loader_new(x, y, .batch = BATCH, .augment = CHANGES);
+            cj_examples e;
+            if (cj_examples_of_loader(l, &e)) (void)e.batch(k, &e, 0, cj_from_i64(k, (int64_t[]){ 1, 2 }, CJ_SHAPE(2)), &xb, &yb);
+            cj_ctx_free(k);
+        }
+        assert_balanced(&b);
+    }
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    cj_tensor *x, *y;
+    data(c, &x, &y);
+    assert_refused(CJ_ESHAPE, "equally many rows", cj_loader_new(x, cj_slice(y, 0, 0, 5, 1)));
+    assert_refused(CJ_EDTYPE, "x of f32 or u8", cj_loader_new(y, y));
+    assert_refused(CJ_ESHAPE, "must be contiguous", cj_loader_new(cj_transpose(x, 2, 3), y));
+    assert_refused(CJ_EVALUE, "at most 64 ahead", cj_loader_new(x, y, .ahead = 65));
+    assert_refused(CJ_ESHAPE, "rows of channels x height x width", cj_loader_new(cj_reshape(x, CJ_SHAPE(N, 36)), y, .augment = CHANGES));
+    assert_refused(CJ_EVALUE, ".flip", cj_loader_new(x, y, .augment = &(cj_augment_opts){ .flip = 2 }));
+    cj_loader_free(NULL);
+    cj_release(x), cj_release(y);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(data_batcher), cmocka_unit_test(ahead_is_on_the_spot), cmocka_unit_test(training), cmocka_unit_test(freed_at_work),
+        cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
