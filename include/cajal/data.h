@@ -236,12 +236,12 @@ CJ_API cj_tensor *cj_augment(cj_tensor *x, const cj_augment_opts *opts);
 CJ_API bool cj_augment_set(cj_tensor *x, cj_tensor *y, cj_tensor **more_x, cj_tensor **more_y, const cj_augment_opts *opts);
 
 /* Objects on other backgrounds: mask · x + (1 - mask) · b with mask f32 [n, 1, H, W] and b a random one of backgrounds f32 [m, C, H, W], drawn as above. */
-typedef struct cj_draw_opts {
+typedef struct cj_background_opts {
     uint64_t seed;
     int64_t epoch;
     const int64_t *samples;          /* as in cj_augment_opts */
-} cj_draw_opts;
-CJ_API cj_tensor *cj_replace_background(cj_tensor *x, cj_tensor *mask, cj_tensor *backgrounds, const cj_draw_opts *opts);
+} cj_background_opts;
+CJ_API cj_tensor *cj_replace_background(cj_tensor *x, cj_tensor *mask, cj_tensor *backgrounds, const cj_background_opts *opts);
 
 /* Pairs of examples mixed: x = λ x_i + (1 - λ) x_j and y likewise (Zhang et al. 2018) or, cut, a rectangle of x_j of area (1 - λ) in x_i and y by the area
  * that it really has (Yun et al. 2019); λ ~ Beta(alpha, alpha), j a random row of the batch.  x f32 [n, C, H, W], y f32 [n, classes]. False after an error. */

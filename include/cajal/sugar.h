@@ -834,7 +834,7 @@
 #define cj_permute_pixels(...) (CJ__HERE, (cj_permute_pixels)(__VA_ARGS__))
 #define cj_augment(...) CJ__CALL1(cj_augment, cj_augment_opts, __VA_ARGS__, )
 #define cj_augment_set(...) CJ__CALL4(cj_augment_set, cj_augment_opts, __VA_ARGS__, )
-#define cj_replace_background(...) CJ__CALL3(cj_replace_background, cj_draw_opts, __VA_ARGS__, )
+#define cj_replace_background(...) CJ__CALL3(cj_replace_background, cj_background_opts, __VA_ARGS__, )
 #define cj_mix(...) CJ__CALL4(cj_mix, cj_mix_opts, __VA_ARGS__, )
 #define cj_tokeniser_bytes(...) CJ__CALL1(cj_tokeniser_bytes, cj_tokeniser_opts, __VA_ARGS__, )
 #define cj_tokeniser_characters(...) CJ__CALL3(cj_tokeniser_characters, cj_tokeniser_opts, __VA_ARGS__, )

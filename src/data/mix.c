@@ -138,10 +138,10 @@ cj_tensor *cj_permute_pixels(cj_tensor *x, uint64_t seed, bool back)
 
 /* ---- two images ------------------------------------------------------------------------------------------------------------------------------------- */
 
-cj_tensor *cj_replace_background(cj_tensor *x, cj_tensor *mask, cj_tensor *backgrounds, const cj_draw_opts *opts)
+cj_tensor *cj_replace_background(cj_tensor *x, cj_tensor *mask, cj_tensor *backgrounds, const cj_background_opts *opts)
 {
-    static const cj_draw_opts defaults;
-    const cj_draw_opts *o = opts ? opts : &defaults;
+    static const cj_background_opts defaults;
+    const cj_background_opts *o = opts ? opts : &defaults;
     cj_images p, q = { 0 }, r = { 0 };
     cj_ctx *c = cj_tensor_ctx(x);
     float *v = cj__images_of(x, "cj_replace_background", &p), *m = NULL, *b = NULL;
