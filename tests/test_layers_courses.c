@@ -351,7 +351,7 @@ static void description(void **state)
               { "3", "Conv2d", 10 * 36 + 10, 10 * 4, 13, (2. * 36 + 1) * 10 * 4 }, /* 5 + 2 · 2 · 2: the stride counts once */
               { "4", "GlobalAvgPool", 0, 10, -1, -1 },
               { "5", "Linear", 100, 10, -1, -1 },
-              { "6", "Linear", 0, 10, -1, 200 } }; /* the same layer again */
+              { "5", "Linear", 0, 10, -1, 200 } }; /* the same layer again, under its first name */
     assert_int_equal(n, sizeof e / sizeof *e);
     for (int i = 0; i < n; i++) {
         assert_string_equal(r[i].path, e[i].path);

@@ -395,7 +395,7 @@ static void augmented_examples(void **state)
     cj_clear(c);
     assert_true(cj_examples_of_images(x, label, 2, 4, 3, &e, .flip = 2)); /* what is wrong with the options is said when they are used */
     assert_false(e.batch(c, &e, 0, label, &one, &y));
-    assert_error(c, CJ_EVALUE, "probabilities of 0");
+    assert_error(c, CJ_EVALUE, ".flip of 0 or more and below 1 was expected");
     cj_augment_opts how = cj_augmentation_opts(CJ_AUGMENT_FLIP_SHIFT, 3, 32, 32);
     assert_true(how.pad == 4 && how.flip == 0.5 && how.rotate == 0);
     how = cj_augmentation_opts(CJ_AUGMENT_AUTO, 3, 32, 32);

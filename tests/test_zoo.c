@@ -40,6 +40,7 @@ static void settings(void **state)
                                                              { "dim", 192, 1, 0, false },
                                                              { "heads", 6, 1, 0, false },
                                                              { "context", 128, 1, 0, false },
+                                                             { "tied", 0, 0, 0, false },
                                                              { "dropout", 0.1, 0, 0.95, true },
                                                              { 0 } });
     same_settings(cj_model_gpt.recipe, (const expected[]){ { .key = "steps", .value = 4000 },

@@ -9,7 +9,8 @@ names() { sed -n 's/^CJ_API [a-z_]* \**\(cj_[a-z0-9_]*\)(.*/\1/p'; }
 # What makes an optimiser, a schedule or an average, and what solves; their accessors (cj_optim_lr, cj_average_count …) are no methods.
 methods=$(names <include/cajal/optim.h | grep -v -e '^cj_optim_' -e '^cj_average_[csf]' -e '^cj_rate_at$' -e '^cj_momentum_' \
     -e '^cj_batch_scaled_lr$' -e '^cj_accumulate$' -e '^cj_step$' -e '^cj_custom_optim$') # the last one is for rules outside the tree: examples/optimiser.c
-regularisers=$(sed -n '/---- regularisation/,$p' include/cajal/nn.h | names | grep -v -e '^cj_pruning_mask$' -e '^cj_early_stop_best$' -e '^cj_magnitude_mask$')
+regularisers=$(sed -n '/---- regularisation/,$p' include/cajal/nn.h | names | grep -v -e '^cj_pruning_mask$' -e '^cj_early_stop_best$' -e '^cj_magnitude_mask$' \
+    -e '^cj_dropout_factorisation_loss$') # the last one is the exact objective of a theorem: tests/test_catalogue_experiments.c
 layers='cj_dropout_layer cj_noise_layer'
 
 count=0

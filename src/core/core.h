@@ -173,6 +173,8 @@ bool cj__apply_n(cj_ctx *c, const cj_op *op, const void *attrs, cj_tensor *const
 
 /* For infer: a fresh contiguous output j. */
 bool cj__out(cj_call *call, int j, cj_dtype dtype, int ndim, const int64_t *shape);
+/* Its values can be read while shapes are inferred: it is neither on a device nor part of a step that is being recorded. Else an error. */
+bool cj__values_at_hand(const cj_call *call, const cj_tensor *x);
 /* For infer of views: output j looks at in[0]'s storage. */
 bool cj__out_view(cj_call *call, int j, int64_t offset, int ndim, const int64_t *shape, const int64_t *stride);
 

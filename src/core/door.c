@@ -41,6 +41,18 @@ static bool run_device(cj_ctx *c, cj_call *call)
     return true;
 }
 
+bool cj__values_at_hand(const cj_call *call, const cj_tensor *x)
+{
+    if (x->st->device)
+        return cj__error(call->ctx, CJ_EDEVICE,
+                         "%s: no device kernel for this operator, whose shape depends on values; move the tensor with cj_to",
+                         call->op->name);
+    if (x->st->dry)
+        return cj__error(call->ctx, CJ_ECAPTURE, "%s: its shape depends on values, which a captured step cannot see; do it before the step",
+                         call->op->name);
+    return true;
+}
+
 /* Does forward mode ask for the definition of this composite instead of its fused kernel? */
 static bool wants_definition(cj_ctx *c, const cj_op *op, cj_tensor *const *in, int nin)
 {

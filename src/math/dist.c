@@ -56,7 +56,7 @@ static cj_tensor *checked(cj_ctx *c, const char *dist, int i, parameter p, cj_te
     if (!cj_dtype_is_float((cj_dtype)t->dtype)) t = cj_cast(t, CJ_F32);
     cj_tensor *dense = cj_contiguous(t);
     if (!cj_ok(c)) return NULL;
-    if (cj_on_device(t)) return t; /* values are looked at on the host only */
+    if (cj_on_device(t) || dense->st->dry) return t; /* values are looked at on the host only, and not while a step is recorded */
     for (int64_t e = 0; e < dense->numel; e++) {
         const double v = cj__load(dense, e);
         if (within(p.rule, v)) continue;
@@ -367,7 +367,7 @@ cj_tensor *(cj_choice)(cj_tensor *weights, int64_t k, const cj_choice_opts *opts
                        (long long)k);
     cj_tensor *some = cj_cast(cj_sum(cj_gt_scalar(w, 0), &(cj_reduce_opts){ .axes = CJ_AXIS(-1) }), CJ_F64);
     some = cj_contiguous(some);
-    for (int64_t e = 0; cj_ok(c) && !cj_on_device(w) && e < some->numel; e++)
+    for (int64_t e = 0; cj_ok(c) && !cj_on_device(w) && !some->st->dry && e < some->numel; e++)
         if (cj__load(some, e) < (double)(o.replacement ? k > 0 : k))
             return cj_fail(c, CJ_EVALUE, "choice: row %lld has %g positive weights for %lld draws %s replacement", (long long)e,
                            cj__load(some, e), (long long)k, o.replacement ? "with" : "without");

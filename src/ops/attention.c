@@ -112,7 +112,7 @@ static bool define_composed(cj_ctx *c, const void *attrs, cj_tensor *const *in, 
 /* Values on a device are not looked at: they would have to be waited for. */
 static bool lengths_fit(cj_ctx *c, const cj_tensor *length, int64_t tk)
 {
-    if (!length || length->st->device) return true;
+    if (!length || length->st->device || length->st->dry) return true;
     for (int64_t i = 0; i < length->numel; i++) {
         int64_t at = 0, rest = i;
         for (int a = length->ndim - 1; a >= 0; rest /= length->shape[a--]) at += rest % length->shape[a] * length->stride[a];

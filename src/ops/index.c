@@ -177,9 +177,7 @@ static void j_scatter(cj_jvp_args *j)
 static bool infer_nonzero(cj_call *call)
 {
     const cj_tensor *x = call->in[0];
-    if (x->st->device)
-        return cj__error(call->ctx, CJ_EDEVICE,
-                         "nonzero: no device kernel for this operator, whose shape depends on values; move the tensor with cj_to");
+    if (!cj__values_at_hand(call, x)) return false;
     int64_t count = 0;
     for (int64_t i = 0; i < x->numel; i++) count += cj__load(x, i) != 0;
     return cj__out(call, 0, CJ_I64, 2, (int64_t[]){ count, x->ndim });

@@ -67,7 +67,7 @@ static bool define(cj_ctx *c, const void *attrs, cj_tensor *const *in, int nin, 
     const operands o = operands_of(at, in);
     const int64_t T = o.T, N = o.N, H = o.H;
     const cj_dtype t = (cj_dtype)o.a->dtype;
-    if (o.lengths && !o.lengths->st->device && !check_lengths(c, names[at->cell], o.lengths, T)) return false;
+    if (o.lengths && !o.lengths->st->device && !o.lengths->st->dry && !check_lengths(c, names[at->cell], o.lengths, T)) return false;
     cj_tensor *zero = cj_zeros(c, CJ_SHAPE(N, H), t), *one = cj_ones(c, CJ_SHAPE(N, H), t);
     cj_tensor *h = o.h0 ? o.h0 : zero, *cell = o.c0 ? o.c0 : zero;
     cj_tensor **y = cj__alloc(c, (size_t)T * sizeof(cj_tensor *));

@@ -249,9 +249,7 @@ static bool infer_bincount(cj_call *call)
     if (!cj__index_dtype(call, x)) return false;
     if (x->ndim != 1)
         return cj__error(call->ctx, CJ_ESHAPE, "bincount: the input has shape %s, one dimension expected", cj__tensor_text(x));
-    if (x->st->device)
-        return cj__error(call->ctx, CJ_EDEVICE,
-                         "bincount: no device kernel for this operator, whose shape depends on values; move the tensor with cj_to");
+    if (!cj__values_at_hand(call, x)) return false;
     const int64_t *v = (const int64_t *)(const void *)x->data;
     int64_t bins = *(const int64_t *)call->attrs;
     for (int64_t i = 0; i < x->numel; i++) {
