@@ -47,9 +47,7 @@ bool cj__values_at_hand(const cj_call *call, const cj_tensor *x)
         return cj__error(call->ctx, CJ_EDEVICE,
                          "%s: no device kernel for this operator, whose shape depends on values; move the tensor with cj_to",
                          call->op->name);
-    if (x->st->dry)
-        return cj__error(call->ctx, CJ_ECAPTURE, "%s: its shape depends on values, which a captured step cannot see; do it before the step",
-                         call->op->name);
+    if (x->st->dry) return cj__error(call->ctx, CJ_ECAPTURE, "capture: the shape of %s depends on values", call->op->name);
     return true;
 }
 
