@@ -16,14 +16,14 @@
 #include "data/dataset.h"
 #include "data/sha256.h"
 
-extern char **environ;
-
 /* Runs a program; its exit status, 127 where there is none of that name. */
 static int run(const char *const *argv)
 {
     pid_t child;
     int status;
-    if (posix_spawnp(&child, argv[0], NULL, NULL, (char *const *)(uintptr_t)argv, environ) != 0) return 127;
+    char *words[16] = { NULL };
+    for (int i = 0; i < 15 && argv[i]; i++) words[i] = (char *)argv[i]; /* they are only read */
+    if (posix_spawnp(&child, argv[0], NULL, NULL, words, environ) != 0) return 127;
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR) return 127;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 126;

@@ -38,10 +38,11 @@ static bool points(cj_plot *p, const cj_dataset *d)
            *b = malloc((size_t)n * sizeof *b);
     bool ok = x && y && a && b && cj_to_f64(d->x, x, n * f) && cj_to_f64(d->y, y, n);
     int64_t best = 0, second = f > 1 ? 1 : 0;
-    for (double top = -1, j = 0; ok && !d->classes && j < (double)f; j++) {
+    double top = -1;
+    for (int64_t j = 0; ok && !d->classes && j < f; j++) {
         double sum = 0;
-        for (int64_t i = 0; i < n; i++) sum += x[i * f + (int64_t)j] * y[i];
-        if (sum * sum > top) top = sum * sum, best = (int64_t)j;
+        for (int64_t i = 0; i < n; i++) sum += x[i * f + j] * y[i];
+        if (sum * sum > top) top = sum * sum, best = j;
     }
     if (ok)
         cj_plot_labels(p, d->feature_names ? d->feature_names[best] : "0",

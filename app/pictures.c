@@ -79,6 +79,7 @@ static bool draw_examples(const album *a, const app_answers *s)
     char text[MOST][96], title[128];
     const char *caption[MOST];
     bool marked[MOST];
+    if (n * f < 1) return true;
     double *pixel = malloc((size_t)(n * f) * sizeof *pixel);
     cj_scope scope = cj_scope_open(a->job->ctx);
     bool ok = pixel && cj_to_f64(cj_index_select(d->test_x, 0, cj_from_i64(a->job->ctx, which, CJ_SHAPE(n))), pixel, n * f);

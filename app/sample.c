@@ -48,6 +48,7 @@ static int64_t read_symbol(writer *w, int64_t symbol)
 static int64_t next_symbol(writer *w, const int64_t *text, int64_t n)
 {
     int64_t from = n - 1, next = -1;
+    if (!w->job->model->begin) return -1; /* app_sample has seen to it */
     if (w->read == 0 || w->read == w->room) {
         bool first = w->read == 0;
         w->room = w->job->model->begin(w->job->net, 1);

@@ -57,10 +57,19 @@ bool app_is_search(const app_run *run, const app_search_opts *o)
 
 static int read_range(axis *a, const char *text)
 {
-    int used = 0;
     cj_axis *o = &a->over;
-    if (sscanf(text + 4, "%lf:%lf:%d%n", &o->low, &o->high, &o->n, &used) != 3 || text[4 + used] || o->n < 2 || o->n > VALUES ||
-        !(o->high > o->low) || (o->log && !(o->low > 0)))
+    double number[3] = { 0 };
+    char *at = (char *)text + 3; /* ":LOW:HIGH:N" */
+    bool ok = true;
+    for (int i = 0; i < 3 && ok; i++) {
+        const char *from = at + 1;
+        ok = *at == ':';
+        if (ok) number[i] = strtod(from, &at);
+        ok = ok && at != from && isfinite(number[i]);
+    }
+    ok = ok && !*at && number[2] == floor(number[2]) && number[2] >= 2 && number[2] <= VALUES && number[1] > number[0];
+    *o = (cj_axis){ .low = number[0], .high = number[1], .n = ok ? (int)number[2] : 0, .log = o->log };
+    if (!ok || (o->log && !(o->low > 0)))
         return app_error("%s=%s: %s:LOW:HIGH:N was expected, with LOW < HIGH%s and 2 to %d values", a->key, text, o->log ? "log" : "lin",
                          o->log ? ", both above 0," : "", VALUES);
     a->range = true;

@@ -50,6 +50,7 @@ static tree huffman(const double *p)
             int rarest = -1;
             for (int i = 0; i < t.nodes; i++)
                 if (open[i] && (rarest < 0 || weight[i] < weight[rarest])) rarest = i;
+            if (rarest < 0) return t; /* there are always two */
             t.child[t.nodes][b] = rarest;
             open[rarest] = false;
         }
@@ -179,7 +180,7 @@ static void run(cj_ctx *c, cj_lab_record *r, bool control)
 
     enum { RATES = 6 };
     static const double q[RATES] = { 0.002, 0.005, 0.01, 0.02, 0.05, 0.1 };
-    double after[RATES], thrice[RATES];
+    double after[RATES] = { 0 }, thrice[RATES] = { 0 };
     for (int i = 0; i < RATES && cj_ok(c); i++) {
         after[i] = send_hamming(c, bits, whole, q[i], control, NULL), thrice[i] = send_thrice(c, whole, q[i]);
         cj_lab_say(r, "channel %.3f  after Hamming(7, 4) %.5f  after repetition %.5f", q[i], after[i], thrice[i]);

@@ -38,7 +38,7 @@ static void run(cj_ctx *c, cj_lab_record *r, bool control)
     }
     down = cj_div(down, cj_sqrt(cj_sum(cj_square(down))));
     const double here = cj_item(f(at));
-    double angle[LENGTHS];
+    double angle[LENGTHS] = { 0 };
     for (int i = 0; i < LENGTHS && cj_ok(c); i++) {
         cj_tensor *after = f(cj_add(at, cj_mul_scalar(d, lengths[i])));
         cj_tensor *best = cj_index_select(d, 0, cj_reshape(cj_argmin(after), CJ_SHAPE(1)));

@@ -87,7 +87,8 @@ static void train_guide(void **state)
 
     n = look((fault){ .dead = true }, 5e-3, f);
     assert_false(find(f, n, "without a gradient")->healthy);
-    assert_near(find(f, n, "without a gradient")->found, 1, 1e-9); /* hidden units that are always 0 leave the outputs' weights without a gradient, too */
+    assert_near(find(f, n, "without a gradient")->found, 1,
+                1e-9); /* hidden units that are always 0 leave the outputs' weights without a gradient, too */
 
     n = look((fault){ .sigmoids = 8 }, 1e-3, f);
     assert_false(find(f, n, "first layer / the last")->healthy);

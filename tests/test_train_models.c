@@ -197,8 +197,8 @@ static void patience_ends_a_run_that_gets_no_better(void **state)
     cj_examples train, val;
     cj_examples_of_rows(x, y, &train);
     cj_examples_of_rows(x, other, &val); /* w goes from 0 to 2; on the way it passes 1, after which validation only gets worse */
-    cj_train_result r =
-        cj_train(m, &train, .task = CJ_TASK_REGRESS, .val = &val, .optimiser = CJ_SGD, .lr = 0.05, .batch = 4, .steps = 100, .patience = 4, .take_best = true);
+    cj_train_result r = cj_train(m, &train, .task = CJ_TASK_REGRESS, .val = &val, .optimiser = CJ_SGD, .lr = 0.05, .batch = 4, .steps = 100,
+                                 .patience = 4, .take_best = true);
     if (!r.finished) fail_msg("%s", cj_message(c));
     assert_true(r.stopped_early);
     /* w after n steps is 2(1 - 0.9^n): nearest to 1 at n = 7 (1.0434; 6: 0.9371), so it stops at 7 + 4 or, had 6 been better, at 10 */

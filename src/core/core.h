@@ -243,11 +243,11 @@ struct cj_ctx {
     atomic_int cancelled;
     bool grad_enabled;
     bool debug;
-    bool committing;                   /* a write of several parts is under way: cancellation waits until it is whole */
-    bool whole;                        /* the same for several such writes that belong together: a step of a training loop with several optimisers */
-    uint8_t active;                    /* bit per recorder that must see every call */
-    bool dry;                          /* a trace that only records: calls are checked and their results have shapes, no kernel runs */
-    int fwd_limit;                     /* forward mode: how many of the levels below propagate */
+    bool committing; /* a write of several parts is under way: cancellation waits until it is whole */
+    bool whole;      /* the same for several such writes that belong together: a step of a training loop with several optimisers */
+    uint8_t active;  /* bit per recorder that must see every call */
+    bool dry;        /* a trace that only records: calls are checked and their results have shapes, no kernel runs */
+    int fwd_limit;   /* forward mode: how many of the levels below propagate */
     uint64_t fwd_level[CJ_MAX_LEVELS]; /* never reused: a stale tangent belongs to no open level */
     uint64_t fwd_next;
     int depth; /* open scopes */

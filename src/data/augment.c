@@ -78,7 +78,7 @@ static void mask(float *v, const cj_images *p, const cj_augment_opts *o, cj_draw
 void cj__blur(float *v, float *room, const cj_images *p, double sigma, int64_t radius)
 {
     int64_t reach = sigma > 0 ? (int64_t)ceil(3 * sigma) : radius;
-    double w[CJ_BLUR_RADIUS + 1], sum = 0;
+    double w[CJ_BLUR_RADIUS + 1] = { 1 }, sum = 0;
     for (int64_t k = 0; k <= reach; k++) {
         w[k] = sigma > 0 ? exp(-(double)(k * k) / (2 * sigma * sigma)) : 1;
         sum += k ? 2 * w[k] : w[k];

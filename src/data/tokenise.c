@@ -201,12 +201,13 @@ static const char *word_text(const cj_tokeniser *t, const char *word, size_t n, 
 cj_tokeniser *cj_tokeniser_bytes(cj_ctx *c, const cj_tokeniser_opts *opts)
 {
     cj_tokeniser *t = cj__tokeniser_new(c, "cj_tokeniser_bytes", CJ_TOKENS_BYTES, opts);
-    for (int i = 0; t && i < 256; i++) {
+    if (!t) return NULL;
+    for (int i = 0; i < 256; i++) {
         char b = (char)i;
         t->byte[i] = (int32_t)cj__token_add(t, &b, 1);
         if (t->byte[i] >= 0) continue;
         cj__record_free(t);
-        t = NULL;
+        return NULL;
     }
     return t;
 }

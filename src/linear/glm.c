@@ -189,7 +189,7 @@ static double softmax_at(const cj__examples *e, int64_t c, double ridge, const d
     for (int64_t i = 0; i < e->n; i++) {
         const double *row = e->x + i * k;
         int64_t target = (int64_t)e->y[i];
-        double top = -INFINITY, sum = 0;
+        double top = -INFINITY, sum = 0; /* sum: at least 1, the largest's own */
         for (int64_t a = 0; a < c; a++) {
             p[a] = 0;
             for (int64_t j = 0; j < k; j++) p[a] += row[j] * w[j * c + a];
@@ -197,7 +197,7 @@ static double softmax_at(const cj__examples *e, int64_t c, double ridge, const d
         }
         loss -= p[target] - top;
         for (int64_t a = 0; a < c; a++) sum += p[a] = exp(p[a] - top);
-        loss += log(sum);
+        loss += log(fmax(sum, 1));
         for (int64_t a = 0; a < c && g; a++) p[a] /= sum;
         for (int64_t j = 0; j < k && g; j++) {
             for (int64_t a = 0; a < c; a++) g[j * c + a] += row[j] * (p[a] - (a == target));

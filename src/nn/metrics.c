@@ -222,7 +222,8 @@ static cj_score_curve curve(const char *op, cj_tensor *score, cj_tensor *target,
     if (s) cj__free(c, s, pairs);
     if (point) cj__free(c, point, 3 * bytes);
     drop(&t);
-    return c->error ? (cj_score_curve){ .area = NAN } : out;
+    if (c->error) out = (cj_score_curve){ .area = NAN };
+    return out;
 }
 
 cj_score_curve cj_roc_curve(cj_tensor *score, cj_tensor *target) { return curve("roc_curve", score, target, true); }
