@@ -41,8 +41,9 @@ bool bench_conv(bench_run *r)
     char name[CONVS][64];
     for (int i = 0; i < CONVS; i++) {
         const conv_case *k = &convs[i];
+        const int64_t taps = k->c / k->groups * k->kernel * k->kernel; /* products in a number of y */
         const double x = (double)(k->n * k->c * k->side * k->side), y = (double)(k->n * k->o * k->side * k->side),
-                     w = (double)(k->o * k->c / k->groups * k->kernel * k->kernel);
+                     w = (double)(k->o * taps);
         snprintf(name[i], sizeof name[i], "conv %lldx%lld, %lldx%lldx%lld^2 -> %lld%s", (long long)k->kernel, (long long)k->kernel,
                  (long long)k->n, (long long)k->c, (long long)k->side, (long long)k->o, k->groups > 1 ? " depthwise" : "");
         /* x, w -> y;  dy, w -> dx;  x, dy -> dw */
@@ -51,7 +52,7 @@ bool bench_conv(bench_run *r)
                                  .step = conv_step,
                                  .arg = k,
                                  .bytes = 4 * (3 * x + 3 * y + 3 * w),
-                                 .flops = 3 * 2 * y * (double)(k->c / k->groups * k->kernel * k->kernel),
+                                 .flops = 3 * 2 * y * (double)taps,
                                  .target = 1.2 };
     }
     return bench_cases(r, "peer_conv.py", "conv", cases, CONVS);

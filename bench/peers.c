@@ -126,17 +126,23 @@ void bench_peers_close(bench_peer *peers)
 int bench_peers_count(const bench_peer *peers) { return peers ? peers->n : 0; }
 const char *bench_peer_label(const bench_peer *peers, int i) { return peers->p[i].label; }
 
+/* The number a line begins with; NAN where it begins with none. */
+static double number(const char *line)
+{
+    char *end;
+    double value = strtod(line, &end);
+    return end == line ? NAN : value;
+}
+
 double bench_peer_memory(bench_peer *peers, int i)
 {
     char line[128];
-    double bytes;
-    return ask(&peers->p[i], "memory\n", line, sizeof line) && sscanf(line, "%lf", &bytes) == 1 ? bytes : NAN;
+    return ask(&peers->p[i], "memory\n", line, sizeof line) ? number(line) : NAN;
 }
 
 double bench_peer_burst(bench_peer *peers, int i, double seconds)
 {
     char request[32], line[128];
     snprintf(request, sizeof request, "burst %g\n", seconds);
-    double time;
-    return ask(&peers->p[i], request, line, sizeof line) && sscanf(line, "%lf", &time) == 1 ? time : NAN;
+    return ask(&peers->p[i], request, line, sizeof line) ? number(line) : NAN;
 }

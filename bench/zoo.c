@@ -4,6 +4,7 @@
  * over what is resident before the optimiser is made and the first step is taken, for us with capture included, for PyTorch without its import. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -103,8 +104,8 @@ static double status(const char *key)
     char line[128];
     double kilobytes = NAN;
     size_t n = strlen(key);
-    while (f && fgets(line, sizeof line, f))
-        if (strncmp(line, key, n) == 0 && sscanf(line + n, ": %lf", &kilobytes) == 1) break;
+    while (f && isnan(kilobytes) && fgets(line, sizeof line, f))
+        if (strncmp(line, key, n) == 0 && line[n] == ':') kilobytes = strtod(line + n + 1, NULL);
     if (f) fclose(f);
     return 1024 * kilobytes;
 }

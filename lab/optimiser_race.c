@@ -98,7 +98,7 @@ static void draw(cj_ctx *c, cj_lab_record *r, int which, const char *title, cons
 
 static void run(cj_ctx *c, cj_lab_record *r, bool control)
 {
-    double h[2] = { 0.01, 1 }, bent[2] = { -1.2, 1 }, start[2] = { 1, 1 }, scaled[STEPS], plain[STEPS];
+    double h[2] = { 0.01, 1 }, bent[2] = { -1.2, 1 }, start[2] = { 1, 1 }, scaled[STEPS] = { 0 }, plain[STEPS] = { 0 };
     int steps[RULES] = { 0 };
     for (int k = 0; k < RULES && cj_ok(c); k++) { /* the control takes momentum and memory away: everybody is gradient descent */
         steps[k] = race(c, control ? gd : rules[k].make, 1, valley, h, start, 1e-6, curve[0][k]);

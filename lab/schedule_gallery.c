@@ -68,7 +68,7 @@ static void run(cj_ctx *c, cj_lab_record *r, bool control)
     /* A variance estimated from WIDTH normal numbers is off by sqrt(2/WIDTH), 3.2 %; four of these are allowed. */
     cj_lab_expect(r, "constant rate 1/2: the variance is r/(2 - r)", 1.0 / 3, variance[0], 0.13 / 3);
     cj_lab_expect(r, "rate 1/(t+1): the variance times t", 1, variance[8] * STEPS, 0.13);
-    cj_lab_expect(r, "constant rate, averaged: the variance times the averaged steps", 1, averaged[0] * (double)(STEPS - STEPS / 4), 0.15);
+    cj_lab_expect(r, "constant rate, averaged: the variance times the averaged steps", 1, averaged[0] * (0.75 * STEPS), 0.15);
     for (int k = 4; k <= 7; k += 3) cj_lab_expect_at_least(r, name[k], 10, variance[0] / variance[k]);
 
     cj_plateau plateau = { .lr = 0.5, .factor = 0.5, .patience = 3 };

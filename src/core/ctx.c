@@ -178,6 +178,7 @@ static bool is_large(size_t size) { return size >= 2 * HUGE_PAGE; }
 static size_t mapped(size_t size) { return (size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1); }
 static void *large_alloc(size_t size)
 {
+    if (size > SIZE_MAX / 2) return NULL;
     const size_t whole = mapped(size);
     char *all = mmap(NULL, whole + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED) return NULL;
@@ -189,8 +190,8 @@ static void *large_alloc(size_t size)
 }
 static void large_free(void *p, size_t size) { munmap(p, mapped(size)); }
 #else
-static bool is_large(size_t size) { return size == SIZE_MAX; }
-static void *large_alloc(size_t size) { return malloc(size); }
+static bool is_large(size_t size) { return (void)size, false; }
+static void *large_alloc(size_t size) { return (void)size, NULL; }
 static void large_free(void *p, size_t size) { (void)size, free(p); }
 #endif
 

@@ -172,6 +172,7 @@ void cj__augment_image(float *v, float *room, const cj_images *p, const cj_augme
 
 bool cj__augment_allowed(cj_ctx *c, const cj_augment_opts *o, const cj_images *p)
 {
+    const int most_blur = CJ_BLUR_RADIUS / 3; /* the kernel reaches three standard deviations */
     const struct {
         const char *name;
         double value, below;
@@ -185,7 +186,7 @@ bool cj__augment_allowed(cj_ctx *c, const cj_augment_opts *o, const cj_images *p
                      { "noise", o->noise, 1e6 },
                      { "perspective", o->perspective, 0.5 },
                      { "lens", o->lens, 1.0 / 3 },
-                     { "blur", o->blur, CJ_BLUR_RADIUS / 3 },
+                     { "blur", o->blur, most_blur },
                      { "colour", o->colour, 1e6 } };
     for (size_t i = 0; i < sizeof strength / sizeof strength[0]; i++)
         if (!(strength[i].value >= 0 && strength[i].value < strength[i].below))

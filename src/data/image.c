@@ -1,6 +1,7 @@
 /* PNG by libpng and JPEG by libjpeg, from memory.  Their error handlers are replaced by one that leaves through longjmp with a sentence; sizes are compared
  * with what so many bytes can hold before pixels get memory.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
 
@@ -315,7 +316,7 @@ bool cj_image_save(cj_tensor *image, const char *path)
     bool ok = rows && cj_to_f32(image, values, (int64_t)n);
     for (size_t i = 0; ok && i < n; i++) {
         float v = values[i % (size_t)channels * area + i / (size_t)channels] * (dtype == CJ_U8 ? 1.0f : 255.0f);
-        rows[i] = v >= 255 ? 255 : v > 0 ? (unsigned char)(v + 0.5f) : 0; /* NaN is black */
+        rows[i] = v >= 255 ? 255 : v > 0 ? (unsigned char)lroundf(v) : 0; /* NaN is black */
     }
     ok = ok && save_rows(c, path, rows, (uint32_t)width, (uint32_t)height, (size_t)channels);
     if (rows) cj__free(c, rows, n);

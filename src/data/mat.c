@@ -84,7 +84,7 @@ static cj_tensor *matrix_tensor(const cj_bytes *b, const matrix *m, const elemen
     size_t size = size_of(e->type), bytes = m->n * cj_dtype_size(dtype);
     void *out = cj__alloc(c, bytes ? bytes : 1);
     if (!out) return NULL;
-    int64_t stride[CJ_MAX_DIMS], index[CJ_MAX_DIMS] = { 0 }, from = 0, s = 1;
+    int64_t stride[CJ_MAX_DIMS] = { 0 }, index[CJ_MAX_DIMS] = { 0 }, from = 0, s = 1;
     for (int d = 0; d < m->shape.ndim; s *= m->shape.dim[d++]) stride[d] = s; /* column-major in the file */
     for (size_t i = 0; i < m->n; i++) {
         store(dtype, out, (int64_t)i, b->data + e->at + (size_t)from * size, e->type);

@@ -116,7 +116,7 @@ static bool remember(machine *m, size_t i)
 
 static bool recall(machine *m, size_t i)
 {
-    if (i >= m->memo_room || !m->memo[i]) return wrong(m, "a remembered value was expected, none was found");
+    if (!m->memo || i >= m->memo_room || !m->memo[i]) return wrong(m, "a remembered value was expected, none was found");
     return push(m, m->memo[i]);
 }
 

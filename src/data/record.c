@@ -19,7 +19,7 @@ typedef struct header {
 } header;
 #define HEADER ((sizeof(header) + FRONT - 1) / FRONT * FRONT)
 
-static header *header_of(const void *record) { return (header *)((char *)(uintptr_t)record - HEADER); }
+static header *header_of(const void *record) { return (header *)((char *)record - HEADER); }
 cj_ctx *cj__record_ctx(const void *record) { return header_of(record)->ctx; }
 
 static void drop(header *h)

@@ -26,7 +26,8 @@ bool cj__set_cora(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o
     if (!cj__data_path(e, c, e->file, path)) return false;
     *strrchr(path, '/') = 0;
     cj_graph *g = cj_planetoid_load(c, path, "cora");
-    if (g && g->classes > 10) {
+    if (!g) return false;
+    if (g->classes > 10) {
         cj__file_error(c, "cj_dataset_open", path, "7 classes were expected, %lld were found", (long long)g->classes);
         cj_graph_free(g);
         return false;
@@ -55,7 +56,7 @@ bool cj__set_karate(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts 
     enum { N = sizeof officer - 1 };
     char path[CJ_PATH];
     cj_graph *g = cj__data_path(e, c, e->file, path) ? cj_gml_load(c, path) : NULL;
-    if (!cj__record_own(d, g)) return false;
+    if (!g || !cj__record_own(d, g)) return false;
     if (g->nodes != N) return cj__file_error(c, "cj_dataset_open", path, "%d nodes were expected, %lld were found", N, (long long)g->nodes);
     float x[N * N] = { 0 };
     int64_t y[N], node[N];
@@ -86,11 +87,11 @@ bool cj__set_sst2(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o
     for (int k = 0; k < 3; k++) {
         char path[CJ_PATH];
         cj_lines *l = cj__data_path(e, c, files[k], path) ? cj_lines_load(c, path) : NULL;
-        if (!cj__record_own(d, l)) return false;
+        if (!l || !cj__record_own(d, l)) return false;
         int64_t *label = cj__record_alloc(d, (size_t)l->n * sizeof *label);
         if (!label) return false;
         for (int64_t i = 0; i < l->n; i++) {
-            char *line = (char *)(uintptr_t)l->line[i]; /* our own copy */
+            char *line = (char *)l->line[i]; /* our own copy */
             int64_t n = l->length[i];
             bool ok = n >= 2 && line[n - 2] == '\t' && (line[n - 1] == '0' || line[n - 1] == '1');
             if (!ok)
@@ -98,7 +99,7 @@ bool cj__set_sst2(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o
                                       (long long)i + 1);
             label[i] = line[n - 1] == '1';
             line[n - 2] = 0;
-            ((int64_t *)(uintptr_t)l->length)[i] = n - 2;
+            ((int64_t *)l->length)[i] = n - 2;
         }
         d->lines[k] = l;
         d->n += l->n;
@@ -133,7 +134,7 @@ bool cj__set_names(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *
 {
     char path[CJ_PATH];
     cj_lines *all = cj__data_path(e, c, e->file, path) ? cj_lines_load(c, path) : NULL;
-    if (!cj__record_own(d, all)) return false;
+    if (!all || !cj__record_own(d, all)) return false;
     if (all->n < 3) return cj__file_error(c, "cj_dataset_open", path, "3 names or more were expected, %lld were found", (long long)all->n);
     int64_t test, val, n = all->n, bytes = 0;
     if (!cj__shares(c, e, o, n, &test, &val)) return false;
@@ -190,9 +191,9 @@ static bool bccd_row(bccd *s, const char *name, int64_t n)
     if (p.data) cj__pixels_free(&p);
     snprintf(file, sizeof file, "Annotations/%.250s.xml", name);
     cj_boxes *b = ok && cj__tar_find(&s->archive, file, &member) ? cj__voc_read(&member) : NULL;
-    if (!cj__record_own(s->d, b)) return false;
+    if (!b || !cj__record_own(s->d, b)) return false;
     for (int64_t i = 0; i < b->n; i++) {
-        cj_box *k = (cj_box *)(uintptr_t)&b->box[i];
+        cj_box *k = (cj_box *)&b->box[i];
         k->xmin *= (double)WIDTH / (double)w, k->xmax *= (double)WIDTH / (double)w;
         k->ymin *= (double)HEIGHT / (double)h, k->ymax *= (double)HEIGHT / (double)h;
     }

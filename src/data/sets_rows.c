@@ -91,7 +91,8 @@ bool cj__set_olivetti(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opt
     float *v = people ? cj__alloc(c, bytes) : NULL;
     ok = v && copy_out(faces, v, n * PIXELS) && cj__rows_alloc(out, c, n, PIXELS);
     for (int64_t i = 0; ok && i < n; i++) {
-        out->y[i] = (float)(i / EACH);
+        int64_t person = i / EACH;
+        out->y[i] = (float)person;
         for (int r = 0; r < SIDE; r++)
             for (int k = 0; k < SIDE; k++) out->x[i * PIXELS + r * SIDE + k] = v[(k * SIDE + r) * n + i];
     }
@@ -219,7 +220,7 @@ bool cj__set_series(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts 
     char path[CJ_PATH];
     cj_table *t = cj__data_path(e, c, e->file, path) ? cj_csv_load(c, path, NULL) : NULL;
     if (!t) return false;
-    int64_t window = e->width, n = t->rows - window, last = t->columns - 1, val;
+    int64_t window = e->width, n = t->rows - window, last = t->columns - 1, val = 0;
     bool ok = n >= 3 && !t->column[last].categories && !t->column[last].missing;
     if (!ok) cj__file_error(c, "cj_dataset_open", path, "a last column of %lld numbers or more was expected", (long long)(window + 3));
     ok = ok && cj__shares(c, e, o, n, &out->test, &val);

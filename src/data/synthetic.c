@@ -32,7 +32,8 @@ static const double pi = 3.14159265358979323846;
 
 static double normal(cj_draws *d) { return cj__draw_normal(d); }
 
-static void rings(cj_draws *d, int64_t classes, double s, float *x, float *y)
+static void rings(cj_draws *d, int64_t classes, double s, float *x,
+                  float *y) /* NOLINT(readability-non-const-parameter): the type of law.row */
 {
     (void)classes;
     double angle = 2 * pi * cj__draw_unit(d), r = 1 + *y + s * normal(d);
@@ -41,7 +42,8 @@ static void rings(cj_draws *d, int64_t classes, double s, float *x, float *y)
 }
 
 /* Along w: what the cloud has, and half a unit away from the border on the class's side; across: as it is. */
-static void margin(cj_draws *d, int64_t classes, double s, float *x, float *y)
+static void margin(cj_draws *d, int64_t classes, double s, float *x,
+                   float *y) /* NOLINT(readability-non-const-parameter): the type of law.row */
 {
     (void)classes;
     double along = 0.5 + fabs(s * normal(d)), across = s * normal(d), w = sqrt(0.5);
@@ -71,7 +73,7 @@ static void wave(cj_draws *d, int64_t classes, double s, float *x, float *y)
 {
     (void)classes;
     *x = (float)cj__draw_within(d, 6);
-    *y = (float)(2 * sin(*x) + *x + s * normal(d));
+    *y = (float)(2 * sin((double)*x) + *x + s * normal(d));
 }
 
 static void wedge(cj_draws *d, int64_t classes, double s, float *x, float *y)
@@ -106,7 +108,8 @@ static void random_labels(cj_draws *d, int64_t classes, double s, float *x, floa
 
 enum { SIDE = 100 };
 
-static void oranges(cj_draws *d, int64_t classes, double s, float *x, float *y)
+static void oranges(cj_draws *d, int64_t classes, double s, float *x,
+                    float *y) /* NOLINT(readability-non-const-parameter): the type of law.row */
 {
     (void)classes;
     double r = 10 + 15 * cj__draw_unit(d), row = r + (SIDE - 2 * r) * cj__draw_unit(d), column = r + (SIDE - 2 * r) * cj__draw_unit(d);
@@ -122,7 +125,8 @@ static void oranges(cj_draws *d, int64_t classes, double s, float *x, float *y)
         }
 }
 
-static void heights(cj_draws *d, int64_t classes, double s, float *x, float *y)
+static void heights(cj_draws *d, int64_t classes, double s, float *x,
+                    float *y) /* NOLINT(readability-non-const-parameter): the type of law.row */
 {
     (void)classes;
     *x = (float)((*y > 0 ? 178 : 165) + s * normal(d));

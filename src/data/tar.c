@@ -78,12 +78,13 @@ bool cj__tar_find(const cj_bytes *b, const char *name, cj_bytes *out)
 {
     cj_tar_member m;
     size_t at = 0, want = strlen(name);
-    for (bool found = true; found;) {
-        if (!cj__tar_next(b, &at, &m, &found)) return false;
-        size_t n = found ? strlen(m.name) : 0;
+    bool found;
+    while (cj__tar_next(b, &at, &m, &found)) {
+        if (!found) return cj__file_error(b->ctx, b->op, b->path, "a member %s was expected, none was found", name);
+        size_t n = strlen(m.name);
         if (n < want || strcmp(m.name + n - want, name) != 0 || (n > want && m.name[n - want - 1] != '/')) continue;
         *out = (cj_bytes){ .ctx = b->ctx, .op = b->op, .path = b->path, .data = b->data + m.offset, .n = m.n };
         return true;
     }
-    return cj__file_error(b->ctx, b->op, b->path, "a member %s was expected, none was found", name);
+    return false;
 }

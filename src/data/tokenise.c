@@ -332,7 +332,9 @@ static bool encode(const cj_tokeniser *t, const char *text, size_t n, cj_token_l
 int64_t cj_encode(const cj_tokeniser *t, const char *text, int64_t n, int64_t *out, int64_t room)
 {
     if (!t || !cj__cancel_check(t->ctx) || !text_given(t->ctx, "cj_encode", text, &n)) return -1;
-    cj_token_list l = { out, out ? room : 0, 0 };
+    cj_token_list l = { 0 };
+    l.out = out;
+    l.room = out ? room : 0;
     return encode(t, text, (size_t)n, &l) ? l.n : -1;
 }
 
@@ -362,6 +364,6 @@ int64_t cj_decode(const cj_tokeniser *t, const int64_t *tokens, int64_t count, c
         put_text(k->text, ends ? n - mark : n, out, room, &at);
         if (ends && i + 1 < count) put_text(" ", 1, out, room, &at);
     }
-    if (at < room) out[at] = 0;
+    if (out && at < room) out[at] = 0;
     return at;
 }

@@ -88,7 +88,7 @@ static const char *path_now(cj_trace *t)
     if (!path[0]) return NULL;
     if (before && strcmp(before, path) == 0) return before;
     char *copy = cj__region_alloc(t->ctx, &t->region, strlen(path) + 1);
-    if (copy) memcpy(copy, path, strlen(path));
+    if (copy) memcpy(copy, path, strlen(path) + 1);
     return copy;
 }
 

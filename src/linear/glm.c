@@ -85,12 +85,14 @@ static double glm_at(const cj__examples *e, cj_glm_family family, double ridge, 
 typedef double loss_fn(const void *user, const double *w);
 static bool damped_step(loss_fn *loss, const void *user, double before, const double *d, double *w, double *trial, int64_t n)
 {
-    for (double s = 1; s > 1e-10; s /= 2) {
+    double s = 1;
+    while (s > 1e-10) {
         for (int64_t i = 0; i < n; i++) trial[i] = w[i] + s * d[i];
-        double now = loss(user, trial);
-        if (!(now <= before + 1e-12 * fabs(before))) continue;
-        memcpy(w, trial, (size_t)n * sizeof *w);
-        return true;
+        if (loss(user, trial) <= before + 1e-12 * fabs(before)) {
+            memcpy(w, trial, (size_t)n * sizeof *w);
+            return true;
+        }
+        s /= 2;
     }
     return false;
 }

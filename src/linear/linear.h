@@ -18,7 +18,12 @@ typedef struct cj__examples {
 /* x is [n, d] of f32 or f64, n and d not 0; y, where it is not NULL, [n].  The error says what else it is. */
 bool cj__examples_check(const char *op, cj_tensor *x, cj_tensor *y);
 /* Checks and reads them.  False: an error is set, nothing to close. */
-bool cj__examples_open(cj__examples *e, const char *op, cj_tensor *x, cj_tensor *y, bool bias, int64_t more);
+bool cj__examples_read(cj__examples *e, const char *op, cj_tensor *x, cj_tensor *y, bool bias, int64_t more);
+/* The same, saying here what it promises, for analysers to know that too. */
+static inline bool cj__examples_open(cj__examples *e, const char *op, cj_tensor *x, cj_tensor *y, bool bias, int64_t more)
+{
+    return cj__examples_read(e, op, x, y, bias, more) && e->more && e->n > 0;
+}
 void cj__examples_close(cj__examples *e);
 /* A result from weights [columns, k]: row d is the bias; k 0 means one target, without an axis.  Poison after an error. */
 cj_fit cj__fit_of(const cj__examples *e, const double *w, int64_t k);

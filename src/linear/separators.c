@@ -51,11 +51,12 @@ cj_separator cj_perceptron(cj_tensor *x, cj_tensor *y, const cj_perceptron_opts 
     cj_perceptron_opts o = opts ? *opts : (cj_perceptron_opts){ 0 };
     cj__examples e;
     enum { BLOCK = 256 };
-    int64_t d = x && x->ndim == 2 ? x->shape[1] : 0, n = x && x->ndim == 2 ? x->shape[0] : 0, updates = 0, clean = 0, drawn[BLOCK];
+    int64_t d = x && x->ndim == 2 ? x->shape[1] : 0, n = x && x->ndim == 2 ? x->shape[0] : 0, updates = 0, clean = 0, drawn[BLOCK] = { 0 };
     if (x && !x->ctx->error && (o.updates < 0 || o.passes < 0))
         cj__error(x->ctx, CJ_EVALUE, "perceptron: %lld updates in %lld passes must not be negative", (long long)o.updates,
                   (long long)o.passes);
     if (!cj__examples_open(&e, "perceptron", x, y, false, d + n)) return failed(x);
+    n = e.n;
     double *w = e.more, *alpha = w + d;
     o.updates = o.updates ? o.updates : 100000;
     bool ok = signs_ok("perceptron", &e);

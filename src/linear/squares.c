@@ -27,7 +27,7 @@ bool cj__examples_check(const char *op, cj_tensor *x, cj_tensor *y)
                      (long long)x->shape[0]);
 }
 
-bool cj__examples_open(cj__examples *e, const char *op, cj_tensor *x, cj_tensor *y, bool bias, int64_t more)
+bool cj__examples_read(cj__examples *e, const char *op, cj_tensor *x, cj_tensor *y, bool bias, int64_t more)
 {
     if (!cj__examples_check(op, x, y)) return false;
     cj_ctx *c = x->ctx;
@@ -94,8 +94,9 @@ static cj_fit squares(const char *op, cj_tensor *x, cj_tensor *y, double alpha, 
     cj_tensor *t = cj_cast(vector ? cj_unsqueeze(y, 1) : y, (cj_dtype)x->dtype), *mx = mean_row(x), *my = mean_row(t);
     cj_tensor *a = bias ? cj_sub(x, mx) : x, *b = bias ? cj_sub(t, my) : t;
     bool tall = x->shape[0] > 16384; /* more rows than cj_lstsq takes: the normal equations have the same solutions */
-    cj_tensor *gram = alpha > 0 || tall ? cj_matmul(cj_t(a), a) : NULL, *pull = gram ? cj_matmul(cj_t(a), b) : NULL, *w;
-    if (alpha > 0) w = regular_solve(gram, alpha, pull);
+    bool ridge = alpha > 0, normal = ridge || tall;
+    cj_tensor *gram = normal ? cj_matmul(cj_t(a), a) : NULL, *pull = normal ? cj_matmul(cj_t(a), b) : NULL, *w;
+    if (ridge) w = regular_solve(gram, alpha, pull);
     else w = tall ? cj_lstsq(gram, pull, NULL) : cj_lstsq(a, b, NULL);
     cj_tensor *shift = bias ? cj_sub(my, cj_matmul(mx, w)) : cj_zeros_like(my);
     cj_tensor *variance = cj_mean(cj_square(cj_sub(cj_add(cj_matmul(x, w), shift), t)), &(cj_reduce_opts){ .axes = CJ_AXIS(0) });

@@ -70,7 +70,7 @@ double cj_top_k_accuracy(cj_tensor *scores, cj_tensor *target, int64_t k)
     for (int64_t i = 0; i < t.n; i++) {
         const double *s = t.a + i * t.classes;
         int64_t y = (int64_t)t.b[i], above = 0;
-        for (int64_t j = 0; j < t.classes; j++) above += s[j] > s[y] || (s[j] == s[y] && j < y) || (isnan(s[y]) && j != y);
+        for (int64_t j = 0; j < t.classes; j++) above += s[j] > s[y] || (j < y && s[j] == s[y]) || (isnan(s[y]) && j != y);
         right += above < k;
     }
     double share = (double)right / (double)t.n;
@@ -283,9 +283,10 @@ double cj_perplexity(cj_tensor *logits, cj_tensor *target)
     double nll = 0;
     for (int64_t i = 0; i < t.n; i++) {
         const double *x = t.a + i * t.classes;
-        double top = x[0], sum = 0;
+        double top = x[0];
         for (int64_t j = 1; j < t.classes; j++) top = fmax(top, x[j]);
-        for (int64_t j = 0; j < t.classes; j++) sum += exp(x[j] - top);
+        double sum = exp(x[0] - top);
+        for (int64_t j = 1; j < t.classes; j++) sum += exp(x[j] - top);
         nll += log(sum) + top - x[(int64_t)t.b[i]];
     }
     double perplexity = exp(nll / (double)t.n);

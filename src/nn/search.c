@@ -89,7 +89,10 @@ static int better(const void *a, const void *b)
     if (x->score != y->score) return x->score > y->score ? -1 : 1;
     return (x->order > y->order) - (x->order < y->order);
 }
-static void sort(search *s) { qsort(s->item, (size_t)s->n, sizeof *s->item, better); }
+static void sort(search *s)
+{
+    if (s->item) qsort(s->item, (size_t)s->n, sizeof *s->item, better);
+}
 
 /* All continuations of the partial hypotheses, the best first. */
 static bool extend(search *from, search *to, cj_next_fn fn, void *user)

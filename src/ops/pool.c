@@ -129,7 +129,7 @@ static bool run_spread(cj_call *call)
 }
 
 static cj_tensor *apply(int row, cj_tensor *x, const void *attrs);
-static cj_tensor *put(cj_tensor *g, cj_tensor *index, const window_attrs *a);
+static cj_tensor *put(cj_tensor *g, cj_tensor *place, const window_attrs *a);
 
 /* [planes, positions] of a tensor whose last nd axes are spatial. */
 static cj_tensor *planes_of(cj_tensor *t, int64_t nd)

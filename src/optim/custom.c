@@ -79,7 +79,7 @@ cj_optim *cj_custom_optim(cj_params *p, const cj_rule *rule, const cj_custom_opt
         k->rule.payload = rule->payload_size ? cj__alloc(c, rule->payload_size) : NULL;
         if (k->rule.payload) memcpy((void *)k->rule.payload, rule->payload, rule->payload_size);
     }
-    if (c->error || !make_states(o)) {
+    if (!k || c->error || !make_states(o)) {
         cj_optim_free(o);
         return NULL;
     }

@@ -151,9 +151,13 @@ static void differences(search *s)
             trial[i] = s->w[i];
             square += g[i] * g[i];
         }
-        for (double f; !c->error && step > s->o.tolerance; step /= 2) {
+        while (!c->error && step > s->o.tolerance) {
             for (int64_t i = 0; i < n; i++) trial[i] = s->w[i] - step * g[i];
-            if ((f = at(s, trial)) > s->f - 1e-4 * step * square) continue;
+            double f = at(s, trial);
+            if (f > s->f - 1e-4 * step * square) {
+                step /= 2;
+                continue;
+            }
             copy(s->w, trial, n);
             s->f = f;
             step *= 2;

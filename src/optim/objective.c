@@ -53,7 +53,7 @@ double cj__objective_at(cj__objective *ob, const double *w, double *g)
 {
     cj_ctx *c = ob->ctx;
     if (!cj__cancel_check(c)) return NAN;
-    cj_tensor *x[CJ__MAX_X], *out[CJ__MAX_X], *y = NULL;
+    cj_tensor *x[CJ__MAX_X], *out[CJ__MAX_X] = { NULL }, *y = NULL;
     double value = NAN;
     cj_scope s = cj_scope_open(c);
     bool was = cj_no_grad(c);

@@ -23,8 +23,8 @@ static int64_t best_columns(const cj_series *s, double w, double h, double line,
     int64_t best = 1;
     *scale = 0;
     for (int64_t columns = 1; columns <= s->rows; columns++) {
-        double lines = (double)((s->rows + columns - 1) / columns);
-        double this = fmin(w / ((double)(columns * (s->width + 1))), (h / lines - line) / (double)(s->height + 1));
+        int64_t lines = (s->rows + columns - 1) / columns;
+        double this = fmin(w / ((double)(columns * (s->width + 1))), (h / (double)lines - line) / (double)(s->height + 1));
         if (this > *scale) *scale = this, best = columns;
     }
     return best;
@@ -86,8 +86,9 @@ bool cj__draw_images(cairo_t *cr, const cj_plot *p, const cj_series *s, double l
     int64_t columns = best_columns(s, right - left, bottom - top, line, &scale);
     if (scale > 1) scale = floor(scale); /* whole pixels are sharp */
     for (int64_t i = 0; i < s->rows; i++) {
-        double x = left + (double)(i % columns * (s->width + 1)) * scale;
-        double y = top + (double)(i / columns) * ((double)(s->height + 1) * scale + line);
+        int64_t row = i / columns, column = i % columns;
+        double x = left + (double)(column * (s->width + 1)) * scale;
+        double y = top + (double)row * ((double)(s->height + 1) * scale + line);
         if (!draw_tile(cr, s, s->y + i * s->columns, x, y, scale))
             return cj__error(p->ctx, CJ_EMEMORY, "cj_plot_save: no memory for an image of %lld x %lld", (long long)s->width,
                              (long long)s->height);

@@ -209,7 +209,7 @@ cj_tensor *cj_relu_regions(const cj_params *p, cj_tensor *x)
                 for (int64_t u = 0; u < n.at[i].out; u++) mine[unit++] = b[u] > 0, a[u] = fmax(b[u], 0);
             }
             int64_t k = 0;
-            while (k < seen && memcmp(pattern + k * n.hidden, mine, (size_t)n.hidden)) k++;
+            while (k < seen && memcmp(pattern + k * n.hidden, mine, (size_t)n.hidden) != 0) k++;
             label[r] = k;
             seen += k == seen;
         }
@@ -302,7 +302,8 @@ double cj_montufar_bound(int64_t inputs, const int64_t *width, int layers)
     double regions = cj_zaslavsky_bound(width[layers - 1], inputs);
     for (int i = 0; i < layers; i++) {
         if (width[i] < inputs) return NAN;
-        if (i + 1 < layers) regions *= pow((double)(width[i] / inputs), (double)inputs);
+        int64_t folds = width[i] / inputs; /* rounded down */
+        if (i + 1 < layers) regions *= pow((double)folds, (double)inputs);
     }
     return regions;
 }

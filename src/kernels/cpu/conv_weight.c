@@ -181,7 +181,8 @@ void CJ_K(cj__conv_weight)(cj_pool *pool, const cj_conv_shape *v, cj_dtype t, co
     j.zeros = (const float *)(const void *)work;
     j.workers = work + p.zero_bytes;
     const double unit = (double)(p.images * p.band * p.rows) * (double)conv_min(p.vectors, CONV_WIDTH) * VL;
-    const double task = unit * (double)((p.units + p.parts - 1) / p.parts);
+    const int64_t units = (p.units + p.parts - 1) / p.parts; /* of a task */
+    const double task = unit * (double)units;
     cj__parallel_for(pool, v->groups * p.chunks * p.parts, task < 1e5 ? (int64_t)(1e5 / (task + 1)) + 1 : 1, weight_tasks, &j);
     cj__parallel_for(pool, v->groups * p.vectors, conv_max(1, 4096 / conv_max(1, v->c * conv_volume(v->kernel))), finish, &j);
 }
