@@ -243,8 +243,7 @@ cj_module *app_build(app_job *j)
     cj_seed(j->ctx, (uint64_t)cj_settings_get(j->settings, "seed"));
     cj_model_data d = model_data(j);
     cj_options options = cj_settings_options(j->settings);
-    cj_module *net = j->model->build(j->ctx, &d, &options);
-    return net;
+    return j->model->build(j->ctx, &d, &options); /* cppcheck-suppress returnDanglingLifetime ; a module keeps neither */
 }
 
 void app_job_close(app_job *j)

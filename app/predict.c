@@ -46,7 +46,8 @@ static cj_tensor *scale_rows(const app_job *j, cj_tensor *x)
 {
     cj_ctx *c = j->ctx;
     double share = cj_settings_get(j->settings, "validation");
-    cj_dataset *raw = cj_dataset_open(c, j->data->name, .validation = share > 0 ? share : CJ_ZERO, .raw = true);
+    const cj_dataset_opts as_source = { .validation = share > 0 ? share : CJ_ZERO, .raw = true };
+    cj_dataset *raw = (cj_dataset_open)(c, j->data->name, &as_source);
     if (!raw) return NULL;
     cj_tensor *part[2] = { cj_cast(j->data->train_x, CJ_F64), cj_cast(raw->train_x, CJ_F64) }, *mean[2], *deviation[2];
     for (int k = 0; k < 2; k++) {

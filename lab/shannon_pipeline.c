@@ -29,12 +29,12 @@ typedef struct tree {
 
 static void name_words(tree *t, int node, char *prefix, int depth)
 {
-    if (node < LETTERS) {
+    const bool letter = node < LETTERS;
+    if (letter) {
         prefix[depth] = 0;
         memcpy(t->word[node], prefix, (size_t)depth + 1);
-        return;
     }
-    for (int b = 0; b < 2; b++) {
+    for (int b = 0; b < 2 && !letter; b++) {
         prefix[depth] = (char)('0' + b);
         name_words(t, t->child[node][b], prefix, depth + 1);
     }

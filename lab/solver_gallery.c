@@ -89,8 +89,9 @@ static void least_squares(cj_ctx *c, cj_lab_record *r, double scale, double *err
         else cj_lab_expect(r, name[k], 0, error[k], 1e-6);
         cj_release(w);
     }
-    cj_tensor *full = cj_fisher(c, one_row, &d, ROWS, &best, 1);
-    cj_tensor *diagonal = cj_fisher(c, one_row, &d, ROWS, &best, 1, .diagonal = true);
+    const cj_fisher_opts only_diagonal = { .diagonal = true };
+    cj_tensor *full = (cj_fisher)(c, one_row, &d, ROWS, &best, 1, NULL);
+    cj_tensor *diagonal = (cj_fisher)(c, one_row, &d, ROWS, &best, 1, &only_diagonal);
     double trace = 0;
     for (int k = 0; k < WIDTH && cj_ok(c); k++) trace += cj_item(cj_select(cj_select(full, 0, k), 0, k));
     cj_lab_expect(r, "Fisher matrix: trace over the sum of its diagonal form", 1, trace / cj_item(cj_sum(diagonal)), 1e-12);

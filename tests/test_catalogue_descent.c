@@ -72,6 +72,8 @@ static void opt_gradient_flow(void **state)
     assert_near(error[1] / error[2], 2, 0.05);
 }
 
+static const cj_module_type holder_type = { .name = "w" };
+
 /* opt.nesterov: the velocity form, the averaged form, the look-ahead form (cj_accelerated) and the optimiser are one method */
 static void opt_nesterov_forms(void **state)
 {
@@ -80,7 +82,7 @@ static void opt_nesterov_forms(void **state)
     double l[N], w[N], u[N], z[N], m[N], eta = 0.9, rho = 0.8;
     cj_tensor *h = eigenvalues(N, 100), *x = constant(1, N);
     cj_to_f64(h, l, N);
-    cj_module *holder = cj_module_new(c, &(cj_module_type){ .name = "w" }, 0);
+    cj_module *holder = cj_module_new(c, &holder_type, 0);
     cj_tensor *p = cj_module_param(holder, "w", cj_ones(c, CJ_SHAPE(N), CJ_F64));
     cj_optim *sgd = cj_sgd(cj_module_params(holder), .lr = eta, .momentum = rho, .nesterov = true);
     for (int i = 0; i < N; i++) w[i] = z[i] = 1, u[i] = m[i] = 0;
@@ -268,7 +270,7 @@ static void opt_preconditioned(void **state)
 static void opt_normalised_gradient(void **state)
 {
     (void)state;
-    cj_module *holder = cj_module_new(c, &(cj_module_type){ .name = "w" }, 0);
+    cj_module *holder = cj_module_new(c, &holder_type, 0);
     cj_tensor *p = cj_module_param(holder, "w", F64(c, CJ_SHAPE(3), 1.03, -2.01, 0.55));
     cj_optim *o = cj_adam(cj_module_params(holder), .lr = 0.125, .beta1 = CJ_ZERO, .beta2 = CJ_ZERO, .eps = 1e-12);
     double w[3] = { 1.03, -2.01, 0.55 };

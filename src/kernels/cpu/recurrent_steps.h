@@ -375,28 +375,26 @@ CJ_INLINE void first_state(const job *j, const range *x, const REAL *sums)
 }
 
 /* What the cells of a range read and write beside the sums: forward of one gate, backward all. */
-CJ_INLINE fetch fetch_forward(const job *j, const range *x, int64_t step, int64_t gate)
+CJ_INLINE void fetch_forward(fetch *f, const job *j, const range *x, int64_t step, int64_t gate)
 {
     const cj_recurrence *r = j->r;
     const int64_t H = r->hidden, n = x->unit1 - x->unit0, t = time_of(r, step), at = t * r->batch + x->row0;
-    fetch f = { .rows = x->row1 - x->row0 };
+    f->rows = x->row1 - x->row0, f->streams = 0;
     REAL *saved = saved_at(j, t, x->unit0 / j->units, x->row0);
-    fetch_add(&f, (const REAL *)r->a + (at * j->gates + gate) * H + x->unit0, j->gates * H, n, false);
-    if (saved) fetch_add(&f, saved + gate * j->units, cj__cell_saved(r->cell) * j->units, j->units, true);
-    if (gate == 0) fetch_add(&f, (REAL *)r->y + at * H + x->unit0, H, n, true);
-    return f;
+    fetch_add(f, (const REAL *)r->a + (at * j->gates + gate) * H + x->unit0, j->gates * H, n, false);
+    if (saved) fetch_add(f, saved + gate * j->units, cj__cell_saved(r->cell) * j->units, j->units, true);
+    if (gate == 0) fetch_add(f, (REAL *)r->y + at * H + x->unit0, H, n, true);
 }
-CJ_INLINE fetch fetch_backward(const job *j, const range *x, int64_t step)
+CJ_INLINE void fetch_backward(fetch *f, const job *j, const range *x, int64_t step)
 {
     const cj_recurrence *r = j->r;
     const int64_t H = r->hidden, n = x->unit1 - x->unit0, record = cj__cell_saved(r->cell) * j->units;
-    fetch f = { .rows = step < 0 ? 0 : x->row1 - x->row0 };
-    if (step < 0) return f;
+    f->rows = step < 0 ? 0 : x->row1 - x->row0, f->streams = 0;
+    if (step < 0) return;
     const int64_t t = time_of(r, step), at = t * r->batch + x->row0;
-    fetch_add(&f, saved_at(j, t, x->unit0 / j->units, x->row0), record, record, false);
-    if (r->dy) fetch_add(&f, (const REAL *)r->dy + at * H + x->unit0, H, n, false);
-    for (int64_t g = 0; g < j->gates; g++) fetch_add(&f, (REAL *)r->da + (at * j->gates + g) * H + x->unit0, j->gates * H, n, true);
-    return f;
+    fetch_add(f, saved_at(j, t, x->unit0 / j->units, x->row0), record, record, false);
+    if (r->dy) fetch_add(f, (const REAL *)r->dy + at * H + x->unit0, H, n, false);
+    for (int64_t g = 0; g < j->gates; g++) fetch_add(f, (REAL *)r->da + (at * j->gates + g) * H + x->unit0, j->gates * H, n, true);
 }
 
 /* step: forward 0 … T-1, backward T-1 … 0 and then -1 for the first state. */
@@ -410,7 +408,8 @@ static void block_step(const job *j, int64_t step, int64_t row0, int64_t row1, i
         const int64_t rows = x.row1 - x.row0;
         if (!j->backward) {
             for (int64_t g = 0; g < j->gates; g++) {
-                fetch soon = fetch_forward(j, &x, step, g);
+                fetch soon;
+                fetch_forward(&soon, j, &x, step, g);
                 multiply(j, j->state[step & 1] + x.row0 * j->ld, j->ld, rows, block * j->gates + g, sums + g * gates_block, &soon);
             }
             switch (r->cell) {
@@ -422,7 +421,8 @@ static void block_step(const job *j, int64_t step, int64_t row0, int64_t row1, i
             continue;
         }
         const bool later = step + 1 < r->steps && !is_border(r, step + 1); /* does anything come back through W? */
-        fetch soon = fetch_backward(j, &x, step);
+        fetch soon;
+        fetch_backward(&soon, j, &x, step);
         if (later) multiply(j, j->state[~step & 1] + x.row0 * j->gates_ld, j->gates_ld, rows, block, sums, &soon);
         const REAL *back = later ? sums : NULL;
         if (step < 0) {
