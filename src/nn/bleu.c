@@ -109,8 +109,8 @@ static size_t blank(const char *s, size_t n)
 static size_t work_room(size_t n) { return 2 * (7 * n + 16); }
 
 /* The token list of text, in one of the two halves of `work` (work_room bytes): blank-separated, of *n bytes. */
-static const char *tokenise(const char *text, char *work, size_t room,
-                            size_t *n) /* NOLINT(readability-non-const-parameter): a and b write there */
+/* NOLINTNEXTLINE(readability-non-const-parameter): a and b write there */
+static const char *tokenise(const char *text, char *work, size_t room, size_t *n)
 {
     static void (*const pass[])(const char *, size_t, buffer *) = { surround_punctuation, stop_after_text, stop_before_text,
                                                                     hyphen_after_digit };
