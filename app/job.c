@@ -57,24 +57,13 @@ static void note_alphabet(app_job *j)
 /* While training, a held-out text is judged by its first windows: the rest would take longer than the training between two looks. */
 enum { WINDOWS = 128 };
 
-/* D^-1/2 (A + I) D^-1/2 of the data's graph, D the degrees of A + I; loops of A count once. */
+/* The data's graph as a model takes it. */
 static void normalise_graph(app_job *j)
 {
     const cj_graph *g = j->data->graph;
-    cj_ctx *c = j->ctx;
-    cj_scope s = cj_scope_open(c);
-    cj_tensor *one = cj_ones(c, CJ_SHAPE(g->edges), CJ_F32), *nodes = cj_arange(c, 0, (double)g->nodes, 1, CJ_I64);
-    cj_csr a = cj_csr_from_parts(g->offset, g->target, one, g->nodes, g->nodes);
-    /* row of every entry: how many offsets, but the first, are not above its place */
-    cj_tensor *row =
-        cj_searchsorted(cj_slice(a.offsets, 0, 1, g->nodes + 1, 1), cj_arange(c, 0, (double)g->edges, 1, CJ_I64), .right = true);
-    cj_tensor *own = cj_cast(cj_eq(row, a.columns), CJ_F32); /* loops make room for those of I */
-    cj_tensor *values = cj_cat((cj_tensor *[]){ cj_sub(one, own), cj_ones(c, CJ_SHAPE(g->nodes), CJ_F32) }, 2, 0);
-    row = cj_cat((cj_tensor *[]){ row, nodes }, 2, 0);
-    cj_tensor *col = cj_cat((cj_tensor *[]){ a.columns, nodes }, 2, 0);
-    cj_tensor *scale = cj_rsqrt(cj_segment_sum(values, row, g->nodes));
-    values = cj_mul(values, cj_mul(cj_index_select(scale, 0, row), cj_index_select(scale, 0, col)));
-    j->graph = cj_csr_keep(cj_csr_from_coo(row, col, values, g->nodes, g->nodes));
+    cj_scope s = cj_scope_open(j->ctx);
+    cj_tensor *one = cj_ones(j->ctx, CJ_SHAPE(g->edges), CJ_F32);
+    j->graph = cj_csr_keep(cj_graph_normalise(cj_csr_from_parts(g->offset, g->target, one, g->nodes, g->nodes)));
     cj_scope_close(s);
 }
 

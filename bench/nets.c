@@ -89,6 +89,26 @@ bool bench_gpt_new(bench_net *t, int threads, const bench_gpt_shape *g)
 
 void bench_net_free(bench_net *t) { cj_ctx_free(t->c); }
 
+void bench_step_row(bench_run *r, const char *name, const bench_work *work, double limit, double ratio, double share_asked)
+{
+    double share = limit > 0 ? limit / work->time : NAN;
+    char target[64];
+    if (share_asked > 0) snprintf(target, sizeof target, "ratio >= %.3g, or limit >= %.0f%%", ratio, 100 * share_asked);
+    else snprintf(target, sizeof target, "ratio >= %.3g", ratio);
+    bool met = work->ratio >= ratio || (share_asked > 0 && share >= share_asked && work->ratio >= 1);
+    bench_print(r, (bench_row){ .name = name,
+                                .value = 1e3 * work->time,
+                                .unit = "ms",
+                                .limit_share = share,
+                                .peer = work->peer,
+                                .peer_value = 1e3 * work->peer_time,
+                                .ratio = work->ratio,
+                                .target = target,
+                                .met = isnan(work->ratio) ? 0
+                                       : met              ? 1
+                                                          : -1 });
+}
+
 /* ---- mlp, gpt -------------------------------------------------------------------------------------------------------------------------------- */
 
 static const bench_gpt_shape f_gpt = { .layers = 4, .dim = 256, .heads = 8, .context = 128, .vocabulary = 96, .batch = 16 };

@@ -4,6 +4,8 @@
 
 #include <cajal/cajal.h>
 
+#include "bench/bench.h"
+
 typedef struct bench_net {
     cj_ctx *c;
     cj_module *net;
@@ -22,6 +24,9 @@ bool bench_gpt_new(bench_net *t, int threads, const bench_gpt_shape *g);
 bool bench_net_capture(bench_net *t); /* of the cross-entropy and its update, replayed until it is compiled */
 bool bench_net_replay(void *net);     /* one step on the next batch */
 void bench_net_free(bench_net *t);
+
+/* A row of milliseconds: met where the ratio is reached, or (share_asked > 0) a share of the limit, seconds, while not slower than the peer. limit 0: none. */
+void bench_step_row(bench_run *r, const char *name, const bench_work *work, double limit, double ratio, double share_asked);
 
 /* Plans of y = gelu(a·x + b)·sigmoid(x) + x and of its gradient (rows.c). */
 bool bench_chain_stats(cj_plan_stats *forward, cj_plan_stats *backward);

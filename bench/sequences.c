@@ -23,27 +23,6 @@ static double value_of(const void *settings, const char *key)
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-/* A row: met where the ratio is reached, or a share of the limit while not slower than the peer. */
-static void print_row(bench_run *r, const char *name, const bench_work *work, double limit, double ratio, double share_asked)
-{
-    double share = limit > 0 ? limit / work->time : NAN;
-    char target[64];
-    if (share_asked > 0) snprintf(target, sizeof target, "ratio >= %g, or limit >= %.0f%%", ratio, 100 * share_asked);
-    else snprintf(target, sizeof target, "ratio >= %g", ratio);
-    bool met = work->ratio >= ratio || (share_asked > 0 && share >= share_asked && work->ratio >= 1);
-    bench_print(r, (bench_row){ .name = name,
-                                .value = 1e3 * work->time,
-                                .unit = "ms",
-                                .limit_share = share,
-                                .peer = work->peer,
-                                .peer_value = 1e3 * work->peer_time,
-                                .ratio = work->ratio,
-                                .target = target,
-                                .met = isnan(work->ratio) ? 0
-                                       : met              ? 1
-                                                          : -1 });
-}
-
 static bool measure(bench_run *r, bench_net *t, bool ready, const char *name, const char *script, const char *argument, double limit,
                     double ratio, double share_asked)
 {
@@ -52,7 +31,7 @@ static bool measure(bench_run *r, bench_net *t, bool ready, const char *name, co
     if (ok) {
         bench_peer *peers = bench_peers_open(r, script, argument);
         ok = bench_compare(r, &work, 1, peers);
-        if (ok) print_row(r, name, &work, limit, ratio, share_asked);
+        if (ok) bench_step_row(r, name, &work, limit, ratio, share_asked);
         bench_peers_close(peers);
     }
     if (!ok) app_fail(t->c);
@@ -159,7 +138,7 @@ bool bench_decode(bench_run *r)
         double limit = SYMBOLS * larger(bytes / bench_read_rate(r, (size_t)bytes), flops / bench_fma_peak(r));
         char name[32];
         snprintf(name, sizeof name, "gpt decode x%d", batches[i]);
-        if (ok) print_row(r, name, &work, limit, 4, 0.8);
+        if (ok) bench_step_row(r, name, &work, limit, 4, 0.8);
         else app_fail(c);
         cj_ctx_free(c);
     }

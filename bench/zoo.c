@@ -10,6 +10,7 @@
 
 #include "app/app.h"
 #include "bench/bench.h"
+#include "bench/nets.h"
 #include "bench/peers.h"
 
 #ifdef __GLIBC__
@@ -121,21 +122,7 @@ static bool forget_peak(void)
 
 static void print_row(bench_run *r, const net *n, const bench_work *work, double ours, double theirs)
 {
-    double share = 2 * n->macs / work->time / bench_fma_peak(r);
-    char target[64];
-    snprintf(target, sizeof target, "ratio >= %.3g, or limit >= %.0f%%", n->target, 100 * n->share);
-    bool met = work->ratio >= n->target || (share >= n->share && work->ratio >= 1);
-    bench_print(r, (bench_row){ .name = n->name,
-                                .value = 1e3 * work->time,
-                                .unit = "ms/step",
-                                .limit_share = share,
-                                .peer = work->peer,
-                                .peer_value = 1e3 * work->peer_time,
-                                .ratio = work->ratio,
-                                .target = target,
-                                .met = isnan(work->ratio) ? 0
-                                       : met              ? 1
-                                                          : -1 });
+    bench_step_row(r, n->name, work, 2 * n->macs / bench_fma_peak(r), n->target, n->share);
     char name[64];
     snprintf(name, sizeof name, "%s memory", n->name);
     bench_print(r, (bench_row){ .name = name,

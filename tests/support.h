@@ -56,6 +56,16 @@
     }                                                                                                                                      \
     _Static_assert(1, "takes the semicolon")
 
+/* A cj_fn of one input x: FUNCTION_OF_X(twice, cj_mul_scalar(x, 2)); */
+#define FUNCTION_OF_X(name, expression)                                                                                                    \
+    static cj_tensor *name(cj_ctx *ctx, void *user, cj_tensor *const *in, int n)                                                           \
+    {                                                                                                                                      \
+        (void)ctx, (void)user, (void)n;                                                                                                    \
+        cj_tensor *x = in[0];                                                                                                              \
+        return expression;                                                                                                                 \
+    }                                                                                                                                      \
+    _Static_assert(1, "takes the semicolon")
+
 /* ---- allocators ---------------------------------------------------------------------------------------------------------------------------- */
 
 /* Counts, and lets the fail_at-th allocation from the start fail (0: none). */

@@ -14,14 +14,6 @@ typedef struct function {
     double low, high;
     bool kinks, affine;
 } function;
-#define FUNCTION(name, expression)                                                                                                         \
-    static cj_tensor *name(cj_ctx *ctx, void *user, cj_tensor *const *in, int n)                                                           \
-    {                                                                                                                                      \
-        (void)ctx, (void)user, (void)n;                                                                                                    \
-        cj_tensor *x = in[0];                                                                                                              \
-        return expression;                                                                                                                 \
-    }                                                                                                                                      \
-    _Static_assert(1, "takes the semicolon")
 static cj_tensor *line(void) { return F64(c, CJ_SHAPE(DIM), 1, -2, 0.5); }
 /* eigenvalues of Q: 1, 2, 4 (a rotated diagonal) */
 static cj_tensor *form(double a, double b, double d)
@@ -31,20 +23,20 @@ static cj_tensor *form(double a, double b, double d)
     return cj_matmul(cj_matmul(u, cj_mul(cj_eye(c, 3, CJ_F64), F64(c, CJ_SHAPE(3), a, b, d))), cj_t(u));
 }
 static cj_tensor *quadratic(cj_tensor *q, cj_tensor *x) { return cj_mul_scalar(cj_dot(x, cj_matmul(q, x)), 0.5); }
-FUNCTION(power, cj_sum(cj_pow_scalar(x, 1.5)));
-FUNCTION(absolute, cj_sum(cj_pow_scalar(cj_abs(x), 1.7)));
-FUNCTION(exponential, cj_sum(cj_exp(x)));
-FUNCTION(minus_log, cj_neg(cj_sum(cj_log(x))));
-FUNCTION(affine, cj_add_scalar(cj_dot(x, line()), 3));
-FUNCTION(bowl, cj_add_scalar(cj_add(quadratic(form(1, 2, 4), x), cj_dot(x, line())), 1));
-FUNCTION(norm_1, cj_norm(x, 1));
-FUNCTION(norm_3, cj_norm(x, 3));
-FUNCTION(norm_inf, cj_norm(x, INFINITY));
-FUNCTION(lse, cj_logsumexp(x));
-FUNCTION(sine, cj_sum(cj_sin(x)));
-FUNCTION(cube, cj_sum(cj_mul(x, cj_square(x))));
-FUNCTION(hill, cj_neg(cj_sum(cj_square(x))));
-FUNCTION(saddle, quadratic(form(1, 2, -0.5), x));
+FUNCTION_OF_X(power, cj_sum(cj_pow_scalar(x, 1.5)));
+FUNCTION_OF_X(absolute, cj_sum(cj_pow_scalar(cj_abs(x), 1.7)));
+FUNCTION_OF_X(exponential, cj_sum(cj_exp(x)));
+FUNCTION_OF_X(minus_log, cj_neg(cj_sum(cj_log(x))));
+FUNCTION_OF_X(affine, cj_add_scalar(cj_dot(x, line()), 3));
+FUNCTION_OF_X(bowl, cj_add_scalar(cj_add(quadratic(form(1, 2, 4), x), cj_dot(x, line())), 1));
+FUNCTION_OF_X(norm_1, cj_norm(x, 1));
+FUNCTION_OF_X(norm_3, cj_norm(x, 3));
+FUNCTION_OF_X(norm_inf, cj_norm(x, INFINITY));
+FUNCTION_OF_X(lse, cj_logsumexp(x));
+FUNCTION_OF_X(sine, cj_sum(cj_sin(x)));
+FUNCTION_OF_X(cube, cj_sum(cj_mul(x, cj_square(x))));
+FUNCTION_OF_X(hill, cj_neg(cj_sum(cj_square(x))));
+FUNCTION_OF_X(saddle, quadratic(form(1, 2, -0.5), x));
 static const function convex[] = {
     { "w^1.5", power, 0.1, 3, false, false },    { "|w|^1.7", absolute, -2, 2, true, false }, { "exp", exponential, -2, 2, false, false },
     { "-log", minus_log, 0.1, 3, false, false }, { "affine", affine, -2, 2, false, true },    { "quadratic", bowl, -2, 2, false, false },
@@ -322,7 +314,7 @@ static void cvx_strong(void **state) /* cvx.strong */
     cj_scope_close(s);
 }
 
-FUNCTION(wavy, cj_add(cj_sum(cj_square(x)), cj_mul_scalar(cj_sum(cj_square(cj_sin(x))), 3)));
+FUNCTION_OF_X(wavy, cj_add(cj_sum(cj_square(x)), cj_mul_scalar(cj_sum(cj_square(cj_sin(x))), 3)));
 
 static void cvx_pl(void **state) /* cvx.pl */
 {
@@ -444,7 +436,7 @@ static void cvx_gap_sandwich(void **state) /* cvx.gap-sandwich */
     cj_scope_close(s);
 }
 
-FUNCTION(two_values, quadratic(form(1, 4, 4), x));
+FUNCTION_OF_X(two_values, quadratic(form(1, 4, 4), x));
 
 static void cvx_cocoercive(void **state) /* cvx.cocoercive */
 {
@@ -468,7 +460,7 @@ static void cvx_cocoercive(void **state) /* cvx.cocoercive */
     cj_scope_close(s);
 }
 
-FUNCTION(hundred, cj_mul_scalar(cj_sum(cj_mul(cj_arange(c, 1, 101, 1, CJ_F64), cj_square(x))), 0.5));
+FUNCTION_OF_X(hundred, cj_mul_scalar(cj_sum(cj_mul(cj_arange(c, 1, 101, 1, CJ_F64), cj_square(x))), 0.5));
 static cj_tensor *small_net(cj_ctx *ctx, void *user, cj_tensor *const *in, int n)
 {
     (void)ctx, (void)n;

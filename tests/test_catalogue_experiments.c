@@ -254,26 +254,18 @@ static void reg_dropout_mf(void **state) /* reg.dropout_mf */
 
 /* ---- properties ----------------------------------------------------------------------------------------------------------------------------------------------- */
 
-#define FUNCTION(name, expression)                                                                                                         \
-    static cj_tensor *name(cj_ctx *ctx, void *user, cj_tensor *const *in, int n)                                                           \
-    {                                                                                                                                      \
-        (void)ctx, (void)user, (void)n;                                                                                                    \
-        cj_tensor *x = in[0];                                                                                                              \
-        return expression;                                                                                                                 \
-    }                                                                                                                                      \
-    _Static_assert(1, "takes the semicolon")
-FUNCTION(turn, cj_matmul(x, F64(c, CJ_SHAPE(2, 2), 0.6, 0.8, -0.8, 0.6)));
-FUNCTION(shuffle, cj_index_select(x, 0, cj_from_i64(c, (int64_t[]){ 2, 0, 4, 1, 3 }, CJ_SHAPE(5))));
-FUNCTION(lengths, cj_norm(x, 2, .axes = CJ_AXIS(1)));
-FUNCTION(stretched, cj_norm(cj_mul(x, F64(c, CJ_SHAPE(2), 1, 1.3)), 2, .axes = CJ_AXIS(1)));
-FUNCTION(radial, cj_mul(x, cj_tanh(cj_norm(x, 2, .axes = CJ_AXIS(1), .keepdim = true))));
-FUNCTION(squashed, cj_tanh(x));
-FUNCTION(to_mean, cj_sub(x, cj_mean(x, .axes = CJ_AXIS(0), .keepdim = true)));
-FUNCTION(by_position, cj_mul(x, cj_unsqueeze(cj_arange(c, 0, 5, 1, CJ_F64), 1)));
-FUNCTION(running, cj_cumsum(x, 0));
-FUNCTION(centred, cj_sub(x, cj_mean(x, .axes = CJ_AXIS(0), .keepdim = true)));
-FUNCTION(folded, cj_sum(cj_abs(cj_add_scalar(x, -0.1))));
-FUNCTION(stepped, cj_sum(cj_add(x, cj_cast(cj_gt_scalar(x, 0.1), CJ_F64))));
+FUNCTION_OF_X(turn, cj_matmul(x, F64(c, CJ_SHAPE(2, 2), 0.6, 0.8, -0.8, 0.6)));
+FUNCTION_OF_X(shuffle, cj_index_select(x, 0, cj_from_i64(c, (int64_t[]){ 2, 0, 4, 1, 3 }, CJ_SHAPE(5))));
+FUNCTION_OF_X(lengths, cj_norm(x, 2, .axes = CJ_AXIS(1)));
+FUNCTION_OF_X(stretched, cj_norm(cj_mul(x, F64(c, CJ_SHAPE(2), 1, 1.3)), 2, .axes = CJ_AXIS(1)));
+FUNCTION_OF_X(radial, cj_mul(x, cj_tanh(cj_norm(x, 2, .axes = CJ_AXIS(1), .keepdim = true))));
+FUNCTION_OF_X(squashed, cj_tanh(x));
+FUNCTION_OF_X(to_mean, cj_sub(x, cj_mean(x, .axes = CJ_AXIS(0), .keepdim = true)));
+FUNCTION_OF_X(by_position, cj_mul(x, cj_unsqueeze(cj_arange(c, 0, 5, 1, CJ_F64), 1)));
+FUNCTION_OF_X(running, cj_cumsum(x, 0));
+FUNCTION_OF_X(centred, cj_sub(x, cj_mean(x, .axes = CJ_AXIS(0), .keepdim = true)));
+FUNCTION_OF_X(folded, cj_sum(cj_abs(cj_add_scalar(x, -0.1))));
+FUNCTION_OF_X(stepped, cj_sum(cj_add(x, cj_cast(cj_gt_scalar(x, 0.1), CJ_F64))));
 
 static void tool_property_tests(void **state) /* tool.property_tests */
 {

@@ -1,19 +1,13 @@
 /* The catalogue's rows on transformers, tr.* by name; and the tied head of the zoo's gpt. */
-#include "support.h"
+#include "zoo.h"
 
 extern const cj_model cj_model_gpt;
 
 TEST_CONTEXT(.threads = 2, .seed = 21);
 
-#define WITH(...)                                                                                                                          \
-    (const char *const[]) { __VA_ARGS__, NULL }
-
 static cj_module *gpt(int64_t symbols, const char *const *assignments)
 {
-    cj_settings *s = cj_settings_new(c, &cj_model_gpt);
-    for (; *assignments; assignments++) assert_true(cj_settings_parse(s, *assignments));
-    cj_options options = cj_settings_options(s);
-    return cj_model_gpt.build(c, &(cj_model_data){ .inputs = symbols, .outputs = symbols }, &options);
+    return zoo_build(c, &cj_model_gpt, (cj_model_data){ .inputs = symbols, .outputs = symbols }, assignments);
 }
 static cj_tensor *param(cj_module *m, const char *name) { return cj_params_find(cj_module_params(m), name); }
 

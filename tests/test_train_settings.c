@@ -1,5 +1,5 @@
 /* What can be chosen in the training loop: every optimiser, every schedule, label smoothing, averaged parameters, batches in parts; and rules written outside. */
-#include "support.h"
+#include "stopping_job.h"
 
 #include <unistd.h>
 
@@ -79,32 +79,6 @@ static void make_places(void)
 {
     const char *where = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     for (int i = 0; i < 2; i++) snprintf(place[i], sizeof place[i], "%s/cajal-settings-%d-%d", where, (int)getpid(), i);
-}
-
-typedef struct job {
-    cj_ctx *c;
-    cj_module *net;
-    cj_examples train, rows;
-    int64_t stop_at;
-} job;
-
-static bool batch(cj_ctx *c, const cj_examples *e, int64_t epoch, cj_tensor *index, cj_tensor **x, cj_tensor **y)
-{
-    job *j = e->user;
-    if (j->stop_at && --j->stop_at == 0) cj_cancel(c);
-    return j->rows.batch(c, &j->rows, epoch, index, x, y);
-}
-
-static void open_job(job *j)
-{
-    *j = (job){ .c = cj_ctx_new(&(cj_ctx_opts){ .seed = 5, .threads = 1 }) };
-    cj_ctx *c = j->c;
-    cj_scope s = cj_scope_open(c);
-    cj_tensor *x = cj_keep(cj_randn(c, CJ_SHAPE(50, 4))), *y = cj_keep(cj_cast(cj_gt_scalar(cj_sum(x, .axes = CJ_AXIS(1)), 0), CJ_I64));
-    j->net = cj_sequential(c, cj_linear(c, 4, 8), cj_tanh_layer(c), cj_dropout_layer(c, 0.3), cj_linear(c, 8, 2));
-    cj_examples_of_rows(x, y, &j->rows);
-    j->train = (cj_examples){ .n = 50, .batch = batch, .user = j };
-    cj_scope_close(s);
 }
 
 static cj_train_opts options(const job *j, int kind, const char *folder)

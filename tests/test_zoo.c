@@ -1,5 +1,5 @@
 /* The models of the zoo: their published settings, the names and spread of their parameters, and their forward passes against plain loops in double. */
-#include "support.h"
+#include "zoo.h"
 
 extern const cj_model cj_model_mlp, cj_model_gpt;
 
@@ -60,13 +60,8 @@ static void settings(void **state)
 /* The model with these assignments, NULL at the end. */
 static cj_module *build(cj_ctx *c, const cj_model *m, int64_t in, int64_t out, const char *const *assignments)
 {
-    cj_settings *s = cj_settings_new(c, m);
-    for (; *assignments; assignments++) assert_true(cj_settings_parse(s, *assignments));
-    cj_options options = cj_settings_options(s);
-    return m->build(c, &(cj_model_data){ .inputs = in, .outputs = out }, &options);
+    return zoo_build(c, m, (cj_model_data){ .inputs = in, .outputs = out }, assignments);
 }
-#define WITH(...)                                                                                                                          \
-    (const char *const[]) { __VA_ARGS__, NULL }
 
 /* ---- plain loops ------------------------------------------------------------------------------------------------------------------------------- */
 

@@ -1,21 +1,12 @@
 /* The generative models of the zoo against closed forms: a Boltzmann machine small enough to enumerate, divergences of Gaussians, a diffusion whose network is silent, a
  * discriminator that cannot tell anything apart. */
-#include "support.h"
+#include "zoo.h"
 
 extern const cj_model cj_model_vae, cj_model_dcgan, cj_model_rbm, cj_model_ddpm;
 
-#define WITH(...)                                                                                                                          \
-    (const char *const[]) { __VA_ARGS__, NULL }
-
 TEST_CONTEXT(.threads = 2, .seed = 6);
 
-static cj_module *build(const cj_model *m, cj_model_data d, const char *const *assignments)
-{
-    cj_settings *s = cj_settings_new(c, m);
-    for (; *assignments; assignments++) assert_true(cj_settings_parse(s, *assignments));
-    cj_options options = cj_settings_options(s);
-    return m->build(c, &d, &options);
-}
+static cj_module *build(const cj_model *m, cj_model_data d, const char *const *assignments) { return zoo_build(c, m, d, assignments); }
 
 static cj_tensor *param(cj_module *m, const char *name)
 {

@@ -1,20 +1,14 @@
 /* LeNet-5 and ResNet: how many parameters they have for which image, what they are called, what they refuse, and that they learn a few images by heart. */
-#include "support.h"
+#include "zoo.h"
 
 extern const cj_model cj_model_lenet5, cj_model_resnet;
-
-#define WITH(...)                                                                                                                          \
-    (const char *const[]) { __VA_ARGS__, NULL }
 
 TEST_CONTEXT(.threads = 2, .seed = 4);
 
 static cj_module *build(const cj_model *m, int64_t channels, int64_t side, int64_t classes, const char *const *assignments)
 {
-    cj_settings *s = cj_settings_new(c, m);
-    for (; *assignments; assignments++) assert_true(cj_settings_parse(s, *assignments));
-    cj_options options = cj_settings_options(s);
     cj_model_data d = { .inputs = channels * side * side, .outputs = classes, .channels = channels, .height = side, .width = side };
-    return m->build(c, &d, &options);
+    return zoo_build(c, m, d, assignments);
 }
 
 static int64_t parameters(const cj_model *m, int64_t channels, int64_t side, const char *const *assignments)

@@ -1,5 +1,5 @@
 /* The zoo's linear models: their solutions against scikit-learn's, against closed forms, and through the training loop. */
-#include "support.h"
+#include "zoo.h"
 
 extern const cj_model cj_model_linear, cj_model_ridge, cj_model_lasso, cj_model_logistic, cj_model_softmax, cj_model_glm;
 static const cj_model *const models[] = { &cj_model_linear,   &cj_model_ridge,   &cj_model_lasso,
@@ -9,13 +9,8 @@ TEST_CONTEXT(.threads = 1, .seed = 51);
 
 static cj_module *build(const cj_model *m, int64_t in, int64_t out, const char *const *assignments)
 {
-    cj_settings *s = cj_settings_new(c, m);
-    for (; *assignments; assignments++) assert_true(cj_settings_parse(s, *assignments));
-    cj_options options = cj_settings_options(s);
-    return m->build(c, &(cj_model_data){ .inputs = in, .outputs = out }, &options);
+    return zoo_build(c, m, (cj_model_data){ .inputs = in, .outputs = out }, assignments);
 }
-#define WITH(...)                                                                                                                          \
-    (const char *const[]) { __VA_ARGS__, NULL }
 
 static cj_tensor *param(cj_module *m, const char *name) { return cj_params_find(cj_module_params(m), name); }
 

@@ -1,19 +1,11 @@
 /* The zoo's models of texts, translations and graphs: symbol by symbol is the whole at once, sentences are learnt by heart, nodes know their club. */
-#include "support.h"
+#include "zoo.h"
 
 extern const cj_model cj_model_lstm, cj_model_gru, cj_model_rnn, cj_model_gpt, cj_model_seq2seq, cj_model_gcn;
 
 TEST_CONTEXT(.threads = 2, .seed = 41);
 
-static cj_module *build(const cj_model *m, cj_model_data d, const char *const *assignments)
-{
-    cj_settings *s = cj_settings_new(c, m);
-    for (; *assignments; assignments++) assert_true(cj_settings_parse(s, *assignments));
-    cj_options options = cj_settings_options(s);
-    return m->build(c, &d, &options);
-}
-#define WITH(...)                                                                                                                          \
-    (const char *const[]) { __VA_ARGS__, NULL }
+static cj_module *build(const cj_model *m, cj_model_data d, const char *const *assignments) { return zoo_build(c, m, d, assignments); }
 
 /* ---- texts ------------------------------------------------------------------------------------------------------------------------------------------- */
 
