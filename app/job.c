@@ -129,8 +129,25 @@ static void split_rows(app_job *j, const app_job_opts *o)
     cj_scope_close(s);
 }
 
+/* Is there a data set of this name? If not, the nearest one is suggested. */
+static bool known_data(const char *name)
+{
+    int n;
+    const cj_dataset_info *all = cj_dataset_list(&n);
+    const char *names[256];
+    for (int i = 0; i < n && i < 256; i++) {
+        names[i] = all[i].name;
+        if (strcmp(names[i], name) == 0) return true;
+    }
+    const char *nearest = app_nearest(name, names, n < 256 ? n : 256);
+    if (nearest) app_error("there is no data set '%s'; did you mean '%s'?", name, nearest);
+    else app_error("there is no data set '%s'; 'cajal data' lists them", name);
+    return false;
+}
+
 static int open_data(app_job *j, const app_job_opts *o, const char *name)
 {
+    if (!known_data(name)) return APP_FAILED;
     /* the set's own validation rows, if it has some; else a share of the training rows */
     double share = o->folds > 0 ? 0 : cj_settings_get(j->settings, "validation");
     j->data = cj_dataset_open(j->ctx, name, .validation = share > 0 ? 0 : CJ_ZERO);

@@ -18,11 +18,11 @@ typedef struct verb {
 
 static const verb verbs[] = {
     { "train", app_train, "MODEL [--data NAME] [key=value ...]", "train a model; Ctrl-C stops and saves, --resume goes on" },
-    { "eval", app_eval, "RUN", "loss and accuracy of a run on the held-out data" },
+    { "eval", app_eval, "RUN", "a run on the test data: loss, accuracy, every class" },
     { "predict", app_predict, "RUN FILE", "what a run says about new examples" },
-    { "sample", app_sample, "RUN [--prompt TEXT] [--n N]", "text from a trained language model" },
+    { "sample", app_sample, "RUN [--prompt TEXT] [--n N]", "text, images or points from a trained model" },
     { "models", app_models, "[--describe NAME]", "the models and their settings" },
-    { "data", app_data, "[list | info NAME]", "the data sets" },
+    { "data", app_data, "[list | info NAME | get NAME]", "the data sets" },
     { "ops", app_ops, "", "the operators, and what passed for each" },
     { "lab", app_lab, "[list | run NAME | check]", "experiments with expected numbers and pictures" },
     { "bench", app_bench, "[NAME]", "speed, with a peer beside it" },

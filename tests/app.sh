@@ -73,6 +73,7 @@ expect 2 '--resume needs the run folder' train mlp --resume
 expect 2 '--resume and --fresh exclude' train mlp --resume --fresh --out x
 expect 2 "at least 1 was expected, '0'" train mlp --threads 0
 expect 1 'nonsense' train mlp --data nonsense
+expect 1 "there is no data set 'digist'; did you mean 'digits'" train mlp --data digist
 expect 1 "device 'abacus' is unknown" train mlp --device abacus
 expect 1 'heads=5 does not divide dim=192' train gpt heads=5 --no-save
 expect 2 'learns from a text' train gpt --data digits
