@@ -132,8 +132,8 @@ static void split_rows(app_job *j, const app_job_opts *o)
 /* Is there a data set of this name? If not, the nearest one is suggested. */
 static bool known_data(const char *name)
 {
-    int n;
-    const cj_dataset_info *all = cj_dataset_list(&n);
+    int n = 0;
+    const cj_dataset_info *all = (cj_dataset_list)(&n);
     const char *names[256];
     for (int i = 0; i < n && i < 256; i++) {
         names[i] = all[i].name;
