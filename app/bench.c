@@ -30,6 +30,8 @@ static const struct benchmark {
     { "dcgan", bench_dcgan, "28x28, batch 64, both updates, Adam, planned step; peer h_dcgan.py" },
     { "rbm", bench_rbm, "784 x 500, batch 64, CD-1, SGD, planned step; peer i_rbm.py" },
     { "ddpm", bench_ddpm, "points, 66-256-256-256-2, batch 512, Adam, planned step; peer j_ddpm.py" },
+    { "programs", bench_programs,
+      "nets of KANN and of llm.c: 784-64-10, a small convolutional one, GPT-2 124M; beside the rates recorded of those programs" },
     { "elementwise", bench_elementwise, "y = gelu(a x + b) sigmoid(x) + x on 10^8 floats, planned; against the best streaming copy" },
     { "softmax", bench_softmax, "forward and backward, planned; peer peer_rows.py" },
     { "layernorm", bench_layernorm, "forward and backward, planned; peer peer_rows.py" },

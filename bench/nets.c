@@ -72,6 +72,7 @@ static double gpt_setting(const void *settings, const char *key)
     if (strcmp(key, "dim") == 0) return g->dim;
     if (strcmp(key, "heads") == 0) return g->heads;
     if (strcmp(key, "context") == 0) return g->context;
+    if (strcmp(key, "tied") == 0) return g->tied;
     return 0; /* no dropout */
 }
 
@@ -85,6 +86,13 @@ bool bench_gpt_new(bench_net *t, int threads, const bench_gpt_shape *g)
     t->opt = cj_adamw(cj_module_params(t->net), .lr = 3e-4);
     t->x = cj_keep(cj_randint(c, 0, g->vocabulary, CJ_SHAPE(8, g->batch, g->context + 1)));
     return cj_ok(c) && bench_net_capture(t);
+}
+
+double bench_gpt_macs(const bench_gpt_shape *g)
+{
+    double tokens = (double)g->batch * g->context, d = g->dim, T = g->context;
+    /* forward and two products of the same size backward; of the attention only what the causal mask leaves */
+    return 3 * tokens * (g->layers * (12 * d * d + 2 * d * T / 2) + d * g->vocabulary);
 }
 
 void bench_net_free(bench_net *t) { cj_ctx_free(t->c); }
@@ -153,14 +161,11 @@ bool bench_gpt(bench_run *r)
     if (ok) {
         bench_peer *peers = bench_peers_open(r, "f_gpt.py", NULL);
         ok = bench_compare(r, &work, 1, peers);
-        double tokens = (double)g->batch * g->context, d = g->dim, T = g->context;
-        /* forward and two products of the same size backward; of the attention only what the causal mask leaves */
-        double flops = 3 * 2 * tokens * (g->layers * (12 * d * d + 2 * d * T / 2) + d * g->vocabulary);
         if (ok)
             bench_print(r, (bench_row){ .name = "gpt",
                                         .value = 1e3 * work.time,
                                         .unit = "ms/step",
-                                        .limit_share = flops / work.time / peak,
+                                        .limit_share = 2 * bench_gpt_macs(g) / work.time / peak,
                                         .peer = work.peer,
                                         .peer_value = 1e3 * work.peer_time,
                                         .ratio = work.ratio });

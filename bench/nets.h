@@ -17,10 +17,12 @@ typedef struct bench_net {
 
 typedef struct bench_gpt_shape {
     int layers, dim, heads, context, vocabulary, batch;
+    bool tied; /* the head is the embedding */
 } bench_gpt_shape;
 
 bool bench_mlp_new(bench_net *t, int threads);
 bool bench_gpt_new(bench_net *t, int threads, const bench_gpt_shape *g);
+double bench_gpt_macs(const bench_gpt_shape *g); /* multiply-adds of a step: value and gradient */
 bool bench_net_capture(bench_net *t); /* of the cross-entropy and its update, replayed until it is compiled */
 bool bench_net_replay(void *net);     /* one step on the next batch */
 void bench_net_free(bench_net *t);
