@@ -23,8 +23,8 @@ typedef struct bench_gpt_shape {
 bool bench_mlp_new(bench_net *t, int threads);
 bool bench_gpt_new(bench_net *t, int threads, const bench_gpt_shape *g);
 double bench_gpt_macs(const bench_gpt_shape *g); /* multiply-adds of a step: value and gradient */
-bool bench_net_capture(bench_net *t); /* of the cross-entropy and its update, replayed until it is compiled */
-bool bench_net_replay(void *net);     /* one step on the next batch */
+bool bench_net_capture(bench_net *t);            /* of the cross-entropy and its update, replayed until it is compiled */
+bool bench_net_replay(void *net);                /* one step on the next batch */
 void bench_net_free(bench_net *t);
 
 /* A row of milliseconds: met where the ratio is reached, or (share_asked > 0) a share of the limit, seconds, while not slower than the peer. limit 0: none. */
