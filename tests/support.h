@@ -1,4 +1,4 @@
-/* Shared by the tests: allocators that count and fail, a small network with its training step, comparisons to the bit. */
+/* Shared by the tests: allocators that count and fail, a small network with its training step, comparisons to the bit, plans. */
 #ifndef CJ_TESTS_SUPPORT_H
 #define CJ_TESTS_SUPPORT_H
 
@@ -219,5 +219,15 @@ UNUSED static snapshot snapshot_of(rig *r)
 }
 UNUSED static bool snapshot_same(const snapshot *a, const snapshot *b) { return a->n == b->n && memcmp(a->bytes, b->bytes, a->n) == 0; }
 UNUSED static void snapshot_free(snapshot *s) { free(s->bytes); }
+
+/* Captures, replays until compiled, and replays once more; out receives the last results. */
+UNUSED static cj_plan *compiled(cj_ctx *c, cj_step_fn fn, void *user, cj_tensor *const *in, int n, cj_tensor **out)
+{
+    cj_plan *p = cj_capture(c, fn, user, in, n, out);
+    for (int i = 0; i < 2; i++)
+        if (!cj_replay(p, in, out)) fail_msg("replay: %s", cj_message(c));
+    assert_true(cj_plan_statistics(p).compiled);
+    return p;
+}
 
 #endif
