@@ -112,7 +112,7 @@ int app_selftest(int argc, char **argv)
     if (!json)
         printf("isa %s (of %s), device %s, seed %lld%s\n", harness_isa(h), harness_levels(h), device ? device : "cpu", seed,
                quick ? ", quick" : "");
-    int passed = 0, failed = 0, without = 0;
+    int passed = 0, failed = 0, agreed = 0, without = 0;
     double begin = now();
     static harness_row row;
     for (int i = 0, n = args.words ? args.words : cj_op_count(); i < n; i++) {
@@ -120,6 +120,7 @@ int app_selftest(int argc, char **argv)
         harness_run(h, args.words ? chosen[i] : i, &row);
         if (row.passed) passed++;
         else failed++;
+        agreed += row.device;
         without += row.no_device_kernel;
         if (json) print_json(&row, now() - from);
         else if (verbose || !row.passed || !quick || args.words) print_row(&row, verbose, now() - from);
@@ -128,13 +129,15 @@ int app_selftest(int argc, char **argv)
         app_json_open();
         app_json_number("passed", passed);
         app_json_number("failed", failed);
+        app_json_number("agree_on_device", agreed);
         app_json_number("without_device_kernel", without);
         app_json_text("isa", harness_isa(h));
         app_json_number("seed", (double)seed);
         app_json_number("seconds", now() - begin);
         app_json_close();
     } else {
-        if (device && strcmp(device, "cpu") != 0) printf("%d without a %s kernel\n", without, device);
+        if (device && strcmp(device, "cpu") != 0)
+            printf("on %s: %d operators agree with the CPU, %d have no kernel there yet\n", device, agreed, without);
         printf("%d passed, %d failed (%s, seed %lld, %s)\n", passed, failed, harness_isa(h), seed, app_seconds(now() - begin));
     }
     harness_free(h);
