@@ -49,6 +49,7 @@ static const struct benchmark {
     { "linalg", bench_linalg, "one matrix of 512 rows, batches of 4 and 16; peer NumPy, peer_linalg.py" },
     { "conv", bench_conv, "six convolutions, value and both derivatives, planned, channels-last; peer peer_conv.py, its faster layout" },
     { "pool", bench_pool, "maxima and averages over windows, value and derivative, planned, channels-last; peer peer_conv.py" },
+    { "loader", bench_loader, "trainings with the loader and augmentation; peer the same training on one resident batch" },
     { "plan", bench_plan, "kernels, bytes and allocations of captured steps" },
     { "gemm", bench_gemm, "f32 products of many shapes on 1 and 2 threads; peers OpenBLAS, BLIS, oneDNN" },
 };

@@ -109,6 +109,17 @@ static void print_table(const app_job *j, const char *folder, const app_outcome 
     else printf("  next: cajal %s %s\n", j->task == CJ_TASK_GENERATE ? "sample" : "eval", folder);
 }
 
+/* The training examples, prepared ahead by a thread of their own; on a device rows that do not change are gathered where they lie. False after an error. */
+static bool prepare_ahead(const app_job *j, int64_t batch, cj_examples *out)
+{
+    *out = j->train;
+    if (j->model->fit) return true; /* asks for all rows once */
+    bool host = strcmp(cj_ctx_device(j->ctx), "cpu") == 0;
+    if (!host && j->train.channels == 0) return true;
+    cj_loader *l = cj_loader_of(j->ctx, &j->train, .batch = batch);
+    return l && cj_examples_of_loader(l, out);
+}
+
 /* Trains, then looks at the test examples once, with the parameters that the validation examples chose. */
 static int train(app_job *j, const app_run *run, app_outcome *out)
 {
@@ -130,7 +141,9 @@ static int train(app_job *j, const app_run *run, app_outcome *out)
                 app_count((double)cj_params_numel(cj_module_params(j->net))), app_count((double)j->train.n),
                 j->data->is_text ? "windows" : "examples", cj_ctx_device(j->ctx), cj_ctx_isa(j->ctx), cj_ctx_threads(j->ctx));
     app_cancel_on_signal(j->ctx);
-    out->train = (cj_train)(j->net, &j->train, &o);
+    cj_examples ahead;
+    if (!prepare_ahead(j, o.batch, &ahead)) return app_fail(j->ctx);
+    out->train = (cj_train)(j->net, &ahead, &o);
     out->task = j->task;
     if (!quiet && p.terminal) fprintf(stderr, "\n");
     if (!out->train.finished) {

@@ -62,6 +62,10 @@ typedef struct cj_loader_opts {
 } cj_loader_opts;
 typedef struct cj_loader cj_loader;
 CJ_API cj_loader *cj_loader_new(cj_tensor *x, cj_tensor *y, const cj_loader_opts *opts);   /* NULL after an error */
+/* The same for examples of any kind above (rows, images, a text, pairs): their batches to the bit, prepared ahead. e is copied, its tensors must outlive the loader; of the
+ * options batch, ahead and threads count.
+ *     cj_examples_of_text(d->train_x, 64, &text);    cj_examples_of_loader(cj_loader_of(c, &text, .batch = 16), &train); */
+CJ_API cj_loader *cj_loader_of(cj_ctx *c, const cj_examples *e, const cj_loader_opts *opts);   /* NULL after an error */
 CJ_API bool cj_examples_of_loader(cj_loader *l, cj_examples *out);
 CJ_API int64_t cj_loader_hits(const cj_loader *l);    /* batches that were prepared ahead so far */
 CJ_API void cj_loader_free(cj_loader *l);             /* or cj_ctx_free does; NULL is fine */
