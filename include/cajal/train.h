@@ -45,7 +45,7 @@ CJ_API bool cj_examples_of_text(cj_tensor *symbols, int64_t length, cj_examples 
 /* Sentences and their translations, words i64 [n, S] and [n, T] as CJ_TASK_TRANSLATE has them; a batch is cut to what its longest sentences need. */
 CJ_API bool cj_examples_of_pairs(cj_tensor *x, cj_tensor *y, cj_examples *out);
 
-/* Rows of x and y prepared ahead by threads of their own, while the loop computes: gathered, u8 made f32 (· scale), images augmented.  What a batch holds depends on (context's seed,
+/* Rows of x and y prepared ahead by threads of their own, while the loop computes: gathered, u8 made f32 (· scale), images augmented; in memory that the step then reads.  What a batch holds depends on (context's seed,
  * epoch, row) alone, and its place in the epoch is found from the rows that are asked for: a run that resumes in the middle of an epoch goes on there.
  * x u8 or f32, y any dtype, first axis n; both must outlive the loader.  With `augment`, x is [n, C, H, W] or its rows are such images (channels, height, width); its seed is
  * the context's, its epoch the loop's, its samples the rows.
@@ -55,7 +55,7 @@ CJ_API bool cj_examples_of_pairs(cj_tensor *x, cj_tensor *y, cj_examples *out);
 typedef struct cj_loader_opts {
     int64_t batch;                  /* of the loop; 32. Batches of another size are prepared when they are asked for */
     int64_t ahead;                  /* batches that are ready or under way at most; 4 */
-    int threads;                    /* 1; -1: none, everything is done when it is asked for */
+    int threads;                    /* of the loader's own; -1: none, the context's threads prepare what is asked for; 0: one where the context leaves a processor free, else none */
     double scale;                   /* of u8; 1/255 */
     const cj_augment_opts *augment; /* copied; NULL: as they are */
     int64_t channels, height, width;

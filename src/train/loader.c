@@ -1,14 +1,20 @@
 /* Batches prepared ahead of the loop: rows, images that change from epoch to epoch, windows of a text, pairs of sentences.
  *
  * The order of an epoch is a pure function (cj_data_order) and so is what happens to a row in it, so threads can prepare batch k+1, k+2, … while the loop computes
- * batch k.  A thread takes the next number when fewer than `ahead` are prepared or under way, and a free slot to make it in.  The loop gets a slot's memory itself, not a
- * copy: the slot is free again when nobody but the loader holds its tensors, which is looked at when the next batch is asked for.  When the loop asks for other rows than the next batch has (its first batch, a resumed run, an evaluation), they are prepared on the spot and, if they are a batch of the
- * epoch, the threads go on from there.  The threads touch no context: memory is asked for once, at the beginning.
+ * batch k.  A thread takes the next number when fewer than `ahead` are prepared or under way, and a free slot to make it in.  When the loop asks for other rows than the next
+ * batch has (its first batch, a resumed run, an evaluation), they are prepared on the spot and, if they are a batch of the epoch, the threads go on from there.  The threads
+ * touch no context: memory is asked for once, at the beginning.
+ *
+ * Where the context computes on all processors, a thread beside it only takes one of them away, in the middle of a product, while the others wait: there the computing threads
+ * prepare each batch together when it is asked for.  Either way the loop gets a slot's memory itself, not a copy: the slot is free again when nobody but the loader holds its
+ * tensors, which is looked at when the next batch is asked for.
  */
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include "core/host.h"
+#include "core/parallel.h"
 #include "data/augment.h"
 #include "train/train.h"
 
@@ -43,7 +49,9 @@ struct cj_loader {
     size_t memory_bytes;
     slot slot[MOST_AHEAD + MOST_LENT + 1]; /* of the threads `slots` of them, then the caller's */
     int64_t slots;
-    float *room[MOST_THREADS + 1];
+    float *room; /* for an image per thread: the context's, then the loader's */
+    size_t room_size;
+    int rooms;
 
     /* shared with the threads, under the lock */
     pthread_mutex_t lock;
@@ -95,8 +103,26 @@ static int64_t prepare_sentences(const slot *s, const int64_t *words, int64_t al
     return columns;
 }
 
-static void prepare(const cj_loader *l, slot *s, float *room)
+typedef struct rows_job {
+    const cj_loader *loader;
+    const slot *slot;
+    float *room;
+} rows_job;
+
+static void prepare_rows(void *arg, int64_t begin, int64_t end, int worker)
 {
+    const rows_job *j = arg;
+    const cj_loader *l = j->loader;
+    cj_augment_opts o = l->augment;
+    o.seed = l->seed;
+    o.epoch = j->slot->epoch;
+    for (int64_t i = begin; i < end; i++) prepare_row(l, j->slot, i, &o, j->room + (size_t)worker * l->room_size);
+}
+
+/* pool: NULL on the loader's own threads, with the room of that thread. */
+static void prepare(const cj_loader *l, slot *s, cj_pool *pool, float *room)
+{
+    enum { GRAIN = 32768 }; /* bytes */
     if (l->kind == CJ_EXAMPLES_PAIRS) {
         s->columns[0] = prepare_sentences(s, (const int64_t *)(const void *)l->host_x.view.data, cj_size(l->of.x, 1), s->x);
         s->columns[1] = prepare_sentences(s, (const int64_t *)(const void *)l->host_y.view.data, cj_size(l->of.y, 1), s->y);
@@ -107,10 +133,8 @@ static void prepare(const cj_loader *l, slot *s, float *room)
         for (int64_t i = 0; i < s->count; i++) prepare_window(l, s, i, offset);
         return;
     }
-    cj_augment_opts o = l->augment;
-    o.seed = l->seed;
-    o.epoch = s->epoch;
-    for (int64_t i = 0; i < s->count; i++) prepare_row(l, s, i, &o, room);
+    rows_job j = { l, s, room };
+    cj__parallel_for(pool, s->count, l->x_bytes < GRAIN ? GRAIN / (int64_t)(l->x_bytes + 1) + 1 : 1, prepare_rows, &j);
 }
 
 static cj_dtype x_dtype(const cj_loader *l) { return l->bytes ? CJ_F32 : cj_dtype_of(l->of.x); }
@@ -160,7 +184,7 @@ static void *work(void *arg)
     cj_loader *l = arg;
     work_in_the_background();
     pthread_mutex_lock(&l->lock);
-    float *room = l->room[l->busy++]; /* while they start, busy counts the threads */
+    float *room = l->room + (size_t)(l->ctx->threads + l->busy++) * l->room_size; /* while they start, busy counts the threads */
     pthread_cond_broadcast(&l->changed);
     for (;;) {
         if (l->stop) break;
@@ -172,7 +196,7 @@ static void *work(void *arg)
         plan(l, s, l->next++);
         s->state = BUSY;
         pthread_mutex_unlock(&l->lock);
-        prepare(l, s, room);
+        prepare(l, s, NULL, room);
         pthread_mutex_lock(&l->lock);
         s->state = READY;
         pthread_cond_broadcast(&l->changed);
@@ -261,24 +285,26 @@ static bool rows_fit(cj_loader *l, const int64_t *row, int64_t count)
     return true;
 }
 
-/* Rows that no thread had ready.  More of them than the caller's slot has room for are made by the operators, unless the loader itself makes them (u8 to f32): then
- * `batch` at a time. */
+/* Rows that no thread had ready, by the computing threads.  More of them than a slot has room for are made by the operators, unless the loader itself makes them (u8 to f32):
+ * then `batch` at a time. */
 static bool on_the_spot(cj_loader *l, int64_t epoch, cj_tensor *index, const int64_t *row, cj_tensor **x, cj_tensor **y)
 {
-    slot *s = &l->slot[l->slots];
     int64_t count = cj_numel(index);
     if (count > l->batch && l->of.batch) return l->of.batch(l->ctx, &l->of, epoch, index, x, y);
+    bool lend = l->threads == 0 && count <= l->batch && !l->ctx->backend && take_back(l) < MOST_LENT;
+    slot *s = lend ? find(l, EMPTY, -1) : &l->slot[l->slots];
     *x = *y = NULL;
     for (int64_t at = 0; at < count; at += s->count) {
         cj_tensor *part[2];
         s->epoch = epoch;
         s->count = count - at < l->batch ? count - at : l->batch;
         memcpy(s->row, row + at, (size_t)s->count * sizeof *row);
-        prepare(l, s, l->room[MOST_THREADS]);
-        if (!deliver(l, s, false, &part[0], &part[1])) return false;
+        prepare(l, s, l->ctx->pool, l->room);
+        if (!deliver(l, s, lend, &part[0], &part[1])) return false;
         *x = at ? cj_cat((cj_tensor *[]){ *x, part[0] }, 2, 0) : part[0];
         *y = at ? cj_cat((cj_tensor *[]){ *y, part[1] }, 2, 0) : part[1];
     }
+    if (lend) s->state = LENT;
     return l->ctx->error == CJ_OK;
 }
 
@@ -399,8 +425,8 @@ static bool get_memory(cj_loader *l)
     bool copied = l->ctx->backend != NULL;
     size_t rows = (size_t)l->batch, x = copied ? lines(rows * l->x_bytes) : 0, y = copied ? lines(rows * l->y_bytes) : 0;
     size_t row = lines(rows * sizeof(int64_t)), order = lines((size_t)l->n * sizeof(int64_t));
-    size_t room = l->augmented ? lines((size_t)l->features * sizeof(float)) : 0;
-    size_t slots = (size_t)l->slots + 1, rooms = MOST_THREADS + 1;
+    size_t room = l->augmented ? lines((size_t)l->features * sizeof(float)) : 0, rooms = (size_t)l->rooms;
+    size_t slots = (size_t)l->slots + 1;
     l->memory_bytes = slots * (x + y + row) + order + rooms * room;
     char *at = l->memory = cj__alloc(l->ctx, l->memory_bytes);
     if (!at) return false;
@@ -412,9 +438,16 @@ static bool get_memory(cj_loader *l)
         if (!copied && !get_tensors(l, s)) return false;
     }
     l->order = (int64_t *)(void *)at;
-    at += order;
-    for (size_t i = 0; i < rooms; i++, at += room) l->room[i] = (float *)(void *)at;
+    l->room = (float *)(void *)(at + order);
+    l->room_size = room / sizeof(float);
     return true;
+}
+
+/* One thread where a processor is left over for it. */
+static int usual_threads(const cj_ctx *c)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return c->backend || c->threads < processors ? 1 : 0;
 }
 
 /* As many as can be had; with none of them everything is done when it is asked for. */
@@ -451,7 +484,9 @@ static cj_loader *make(cj_ctx *c, const cj_examples *of, cj_examples_kind kind, 
     l->batch = o->batch ? o->batch : 32;
     if (l->batch > l->n) l->batch = l->n;
     l->ahead = o->ahead ? o->ahead : 4;
-    l->slots = l->ahead + MOST_LENT;
+    int threads = o->threads < 0 ? 0 : o->threads ? o->threads : usual_threads(c);
+    l->slots = threads ? l->ahead + MOST_LENT : MOST_LENT;
+    l->rooms = threads + c->threads;
     l->seed = c->rng.seed;
     l->order_epoch = -1;
     pthread_mutex_init(&l->lock, NULL);
@@ -462,7 +497,7 @@ static cj_loader *make(cj_ctx *c, const cj_examples *of, cj_examples_kind kind, 
         loader_free(&l->object);
         return NULL;
     }
-    start(l, o->threads < 0 ? 0 : o->threads ? o->threads : 1);
+    start(l, threads);
     cj__object_add(c, &l->object, loader_free);
     return l;
 }
