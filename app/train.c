@@ -9,13 +9,16 @@
 
 #include "app/app.h"
 #include "app/show.h"
+#include "bench/bench.h"
+
+static bool terminal(void) { return isatty(2) != 0; }
 
 /* ---- progress ---------------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct progress {
     const app_job *job;
-    bool quiet, terminal;
-    double printed; /* time of the last plain line */
+    bool quiet;
+    bench_run limits; /* of the machine, for the share of its peak; threads 0: not asked */
     cj_metrics last;
     bool have_val;
 } progress;
@@ -28,6 +31,16 @@ static void metric_text(const progress *p, char *out, size_t n)
     else snprintf(out, n, "  validation %.4f", p->last.loss);
 }
 
+/* What is learned from, and how much of it a second: windows of a text are counted in tokens. */
+static const char *rate_text(const app_job *j, double rate)
+{
+    static char out[64];
+    bool text = j->task == CJ_TASK_NEXT_TOKEN;
+    snprintf(out, sizeof out, "%s %s/s", app_count(text ? rate * (double)j->train.length : rate), text ? "tokens" : "samples");
+    return out;
+}
+
+/* The line is written over itself, so that one line shows all; without a terminal there is nobody to look at it. */
 static void print_progress(void *user, const cj_progress *r)
 {
     progress *p = user;
@@ -37,15 +50,14 @@ static void print_progress(void *user, const cj_progress *r)
         fprintf(stderr, "resumed after step %lld of %lld (%s)\n", (long long)r->step, (long long)r->steps, r->resumed);
         return;
     }
-    bool last = r->step == r->steps && (r->val || r->saved);
-    if (!p->terminal && (!r->val || (!last && r->seconds - p->printed < 0.5))) return;
-    p->printed = r->seconds;
-    char metric[64];
+    if (!terminal()) return;
+    char metric[64], share[32] = "";
     metric_text(p, metric, sizeof metric);
-    const char *unit = p->job->task == CJ_TASK_NEXT_TOKEN ? "windows" : "examples";
-    fprintf(stderr, "%sstep %lld/%lld  epoch %.1f  loss %.4f%s  %s %s/s  %s left  %s%s", p->terminal ? "\r\033[K" : "", (long long)r->step,
-            (long long)r->steps, r->epoch, r->loss, metric, app_count(r->rate), unit, app_seconds(isfinite(r->left) ? r->left : 0),
-            app_bytes((double)r->peak_bytes), p->terminal ? "" : "\n");
+    double peak = p->limits.threads > 0 && r->flops > 0 ? bench_fma_peak(&p->limits) : NAN;
+    if (isfinite(peak)) snprintf(share, sizeof share, "  %.0f %% of peak", 100 * r->flops / peak);
+    fprintf(stderr, "\r\033[Kstep %lld/%lld  epoch %.1f  loss %.4f%s  %s%s  %s  %s left", (long long)r->step, (long long)r->steps, r->epoch,
+            r->loss, metric, rate_text(p->job, r->rate), share, app_bytes((double)r->peak_bytes),
+            app_seconds(isfinite(r->left) ? r->left : 0));
     fflush(stderr);
 }
 
@@ -100,8 +112,7 @@ static void print_table(const app_job *j, const char *folder, const app_outcome 
     if (r->stopped_early)
         printf("  %-18s after %lld evaluations without a better one\n", "stopped", (long long)cj_settings_get(j->settings, "patience"));
     printf("  %-18s %.4f\n", "training loss", r->loss);
-    printf("  %-18s %s, %s %s/s\n", "time", app_seconds(r->seconds), app_count(r->rate),
-           j->task == CJ_TASK_NEXT_TOKEN ? "windows" : "examples");
+    printf("  %-18s %s, %s\n", "time", app_seconds(r->seconds), rate_text(j, r->rate));
     printf("  %-18s %s at most\n", "memory", app_bytes((double)r->peak_bytes));
     if (!folder) return;
     printf("\n  %s/  config.json, metrics.jsonl, model and state (see MANIFEST.json)%s\n", folder, pictures);
@@ -124,7 +135,8 @@ static bool prepare_ahead(const app_job *j, int64_t batch, cj_examples *out)
 static int train(app_job *j, const app_run *run, app_outcome *out)
 {
     bool quiet = run->quiet || run->json;
-    progress p = { .job = j, .quiet = quiet, .terminal = isatty(2), .printed = -1 };
+    bool host = strcmp(cj_ctx_device(j->ctx), "cpu") == 0;
+    progress p = { .job = j, .quiet = quiet, .limits = { .threads = host ? cj_ctx_threads(j->ctx) : 0, .quick = true } };
     cj_train_opts o = cj_settings_train_opts(j->settings);
     o.task = j->task;
     o.model = j->model;
@@ -145,7 +157,7 @@ static int train(app_job *j, const app_run *run, app_outcome *out)
     if (!prepare_ahead(j, o.batch, &ahead)) return app_fail(j->ctx);
     out->train = (cj_train)(j->net, &ahead, &o);
     out->task = j->task;
-    if (!quiet && p.terminal) fprintf(stderr, "\n");
+    if (!quiet && terminal()) fprintf(stderr, "\n");
     if (!out->train.finished) {
         int status = app_fail(j->ctx);
         if (cj_error(j->ctx) == CJ_ECANCELLED && run->folder) fprintf(stderr, "go on with: cajal train --resume --out %s\n", run->folder);

@@ -96,7 +96,7 @@ expect 2 'has a run already: --resume' train mlp --data iris --out runs/mlp-iris
 expect 1 'has hidden=16, this command asks for hidden=32' train mlp --data iris --out runs/mlp-iris --resume hidden=32
 expect 1 'has data=iris, this command asks for data=wine' train mlp --data wine --out runs/mlp-iris --resume
 expect 0 'resumed after step' train --out runs/mlp-iris --resume
-expect 0 'epoch 1' train mlp --data iris --out runs/mlp-iris --fresh --epochs 1 hidden=16
+expect 0 'test accuracy' train mlp --data iris --out runs/mlp-iris --fresh --epochs 1 hidden=16
 expect 1 'cannot be made' train mlp --out /proc/none/run
 expect 0 'confusion.png' train mlp --data iris --out runs/iris
 

@@ -127,7 +127,8 @@ typedef struct cj_progress {
     double epoch;              /* done */
     double loss;               /* mean of the training loss since the last evaluation */
     double lr;
-    double rate;               /* examples per second since the start or the resume */
+    double rate;               /* examples per second since the start or the resume, without the time of evaluations and checkpoints */
+    double flops;              /* floating-point operations per second at this rate, as far as the operators of the plan know theirs; 0: unknown */
     double seconds;            /* since the start or the resume */
     double left;               /* seconds, at this pace */
     size_t peak_bytes;
