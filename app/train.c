@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,9 +27,8 @@ typedef struct progress {
 static void metric_text(const progress *p, char *out, size_t n)
 {
     if (!p->have_val) snprintf(out, n, "%s", "");
-    else if (p->job->task == CJ_TASK_CLASSIFY || p->job->task == CJ_TASK_NODES)
-        snprintf(out, n, "  validation %5.2f %%", 100 * p->last.accuracy);
-    else snprintf(out, n, "  validation %.4f", p->last.loss);
+    else if (p->job->task == CJ_TASK_CLASSIFY || p->job->task == CJ_TASK_NODES) snprintf(out, n, "  val %5.2f %%", 100 * p->last.accuracy);
+    else snprintf(out, n, "  val %.4f", p->last.loss);
 }
 
 /* What is learned from, and how much of it a second: windows of a text are counted in tokens. */
@@ -50,14 +50,18 @@ static void print_progress(void *user, const cj_progress *r)
         fprintf(stderr, "resumed after step %lld of %lld (%s)\n", (long long)r->step, (long long)r->steps, r->resumed);
         return;
     }
-    if (!terminal()) return;
+    if (!terminal() || !isfinite(r->loss)) return;
     char metric[64], share[32] = "";
     metric_text(p, metric, sizeof metric);
     double peak = p->limits.threads > 0 && r->flops > 0 ? bench_fma_peak(&p->limits) : NAN;
     if (isfinite(peak)) snprintf(share, sizeof share, "  %.0f %% of peak", 100 * r->flops / peak);
-    fprintf(stderr, "\r\033[Kstep %lld/%lld  epoch %.1f  loss %.4f%s  %s%s  %s  %s left", (long long)r->step, (long long)r->steps, r->epoch,
-            r->loss, metric, rate_text(p->job, r->rate), share, app_bytes((double)r->peak_bytes),
-            app_seconds(isfinite(r->left) ? r->left : 0));
+    char line[256];
+    snprintf(line, sizeof line, "step %lld/%lld  epoch %.1f  loss %.4f%s  %s%s  %s  %s left", (long long)r->step, (long long)r->steps,
+             r->epoch, r->loss, metric, rate_text(p->job, r->rate), share, app_bytes((double)r->peak_bytes),
+             app_seconds(isfinite(r->left) ? r->left : 0));
+    struct winsize w; /* a line that wraps cannot be written over */
+    int columns = ioctl(2, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col - 1 : 255;
+    fprintf(stderr, "\r\033[K%.*s", columns, line);
     fflush(stderr);
 }
 
