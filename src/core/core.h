@@ -203,6 +203,7 @@ struct cj_node {
     uint32_t *version; /* of the saved ones: inputs, then outputs */
     cj_tensor **g;     /* during backward: gradient of each output */
     void *attrs;
+    const char *path; /* the module it was made in, while somebody watches (cj_watch_nonfinite); else NULL */
     size_t size;
 };
 
