@@ -280,6 +280,7 @@ struct cj_ctx {
     char path[CJ_MAX_PATH_NAME];
     int path_marks[32];
     int path_depth;
+    int module_depth; /* path_depth when the running module's forward began: nothing was entered by hand since where they are equal */
     cj_tensor *poison;
     uint64_t scope_serial;
 
