@@ -119,7 +119,7 @@ static void print_table(const app_job *j, const char *folder, const app_outcome 
     printf("  %-18s %s, %s\n", "time", app_seconds(r->seconds), rate_text(j, r->rate));
     printf("  %-18s %s at most\n", "memory", app_bytes((double)r->peak_bytes));
     if (!folder) return;
-    printf("\n  %s/  config.json, metrics.jsonl, model and state (see MANIFEST.json)%s\n", folder, pictures);
+    printf("\n  %s/  config.json, metrics.jsonl, model.safetensors, checkpoints (MANIFEST.json)%s\n", folder, pictures);
     if (j->task == CJ_TASK_NEXT_TOKEN) printf("  next: cajal sample %s --prompt 'static '\n", folder);
     else printf("  next: cajal %s %s\n", j->task == CJ_TASK_GENERATE ? "sample" : "eval", folder);
 }
@@ -133,6 +133,14 @@ static bool prepare_ahead(const app_job *j, int64_t batch, cj_examples *out)
     if (!host && j->train.channels == 0) return true;
     cj_loader *l = cj_loader_of(j->ctx, &j->train, .batch = batch);
     return l && cj_examples_of_loader(l, out);
+}
+
+/* model.safetensors: what the test is made with, for anybody; checkpoints are for going on. */
+static bool save_model(const app_job *j, const char *folder)
+{
+    char path[4096];
+    int n;
+    return snprintf(path, sizeof path, "%s/model.safetensors", folder) < (int)sizeof path && app_save_parameters(j->ctx, j->net, path, &n);
 }
 
 /* Trains, then looks at the test examples once, with the parameters that the validation examples chose. */
@@ -173,6 +181,7 @@ static int train(app_job *j, const app_run *run, app_outcome *out)
     }
     if (j->test.n > 0 && !run->no_test && !cj_evaluate(j->net, &j->test, &out->test, .task = j->task, .model = j->model))
         return app_fail(j->ctx);
+    if (run->folder && !save_model(j, run->folder)) return app_fail(j->ctx);
     char pictures[256] = "";
     if (run->folder && app_draw_curve(j->ctx, run->folder, j->task)) snprintf(pictures, sizeof pictures, ", curve.png");
     if (run->folder && !run->silent && !app_draw_pictures(j, run->folder, pictures, sizeof pictures)) return app_fail(j->ctx);
@@ -234,7 +243,8 @@ int app_train(int argc, char **argv)
                 "'cajal models --describe MODEL' lists them with their defaults. Ctrl-C stops and saves.\n"
                 "Several values of a setting make a search: lr=1e-3,1e-2  lr=log:1e-4:1e-1:5  hidden=lin:32:256:8\n"
                 "(a grid over all such settings); each is judged by the validation rows, the test is not looked at.\n"
-                "The run folder gets config.json, metrics.jsonl, checkpoints and pictures: curve.png and, where it\n"
+                "The run folder gets config.json, metrics.jsonl, model.safetensors (the best parameters), checkpoints and\n"
+                "pictures: curve.png and, where it "
                 "makes sense, confusion.png, examples.png, filters.png, attention.png, samples.png, each with its numbers in a .tsv.",
         .examples = "  cajal train mlp --data digits\n  cajal train mlp --data wine hidden=32 lr=1e-2 --epochs 30 --out runs/wine\n"
                     "  cajal train gpt --data sources --steps 200\n  cajal train --resume --out runs/wine\n"
@@ -257,7 +267,12 @@ int app_train(int argc, char **argv)
     char folder[4096] = "";
     if (out) snprintf(folder, sizeof folder, "%s", out);
     else if (!nothing) default_folder(model->name, data ? data : model->data, folder, sizeof folder);
-    if (fresh) cj_run_clear(folder);
+    if (fresh) {
+        char old[4200];
+        snprintf(old, sizeof old, "%s/model.safetensors", folder);
+        (void)unlink(old);
+        cj_run_clear(folder);
+    }
     if (!nothing && !resume && (cj_run_exists(folder) || has_config(folder)))
         return app_error("%s has a run already: --resume goes on with it, --fresh deletes it, --out chooses another folder", folder);
 
