@@ -117,6 +117,9 @@ cj_module *app_build(app_job *j); /* the model anew, with the same initial param
 /* Opens the run in folder and loads its parameters. */
 int app_job_load(app_job *j, const char *folder, const char *device, const char *threads, bool best, int64_t *step);
 
+/* Parameters and buffers of a module under PyTorch's names into FILE.safetensors or FILE.npz, and how many tensors (export.c); false after an error. */
+bool app_save_parameters(cj_ctx *c, cj_module *net, const char *file, int *tensors);
+
 /* Translations: words of a sentence that are read and written at most (its beginning and end included), bytes that one takes at most. */
 enum { APP_WORDS = 48, APP_SENTENCE = 2048 };
 /* The likeliest translation of each row of words, i64 [B, S], into B texts of APP_SENTENCE bytes; false after an error. */

@@ -49,6 +49,7 @@ static const struct benchmark {
     { "linalg", bench_linalg, "one matrix of 512 rows, batches of 4 and 16; peer NumPy, peer_linalg.py" },
     { "conv", bench_conv, "six convolutions, value and both derivatives, planned, channels-last; peer peer_conv.py, its faster layout" },
     { "pool", bench_pool, "maxima and averages over windows, value and derivative, planned, channels-last; peer peer_conv.py" },
+    { "loader", bench_loader, "trainings with the loader and augmentation; peer the same training on one resident batch" },
     { "plan", bench_plan, "kernels, bytes and allocations of captured steps" },
     { "gemm", bench_gemm, "f32 products of many shapes on 1 and 2 threads; peers OpenBLAS, BLIS, oneDNN" },
 };
@@ -141,7 +142,8 @@ int app_bench(int argc, char **argv)
         { "--rounds", "N", "how often ours and the peers alternate; 5 by default", &rounds, NULL },
         { "--quick", NULL, "shorter bursts, 3 rounds, 10^7 elements", NULL, &r.quick },
         { "--compile", NULL, "torch.compile among the peers (its first call takes a minute)", NULL, &r.compile },
-        { "--only", "TEXT,...", "gemm: the shapes whose name or size contains one of the texts", &r.only, NULL },
+        { "--only", "TEXT,...", "gemm: the shapes whose name or size contains one of the texts; loader: the rows whose name does", &r.only,
+          NULL },
         { "--shape", "MxNxK,...", "gemm: these shapes; NN, TN, NT or TT behind one says which of A and B are transposed", &r.shape, NULL },
         { "--list", NULL, "what there is", NULL, &all },
         { "--json", NULL, "one object per row", NULL, &r.json },

@@ -32,15 +32,23 @@ static void collect(void *user, const char *name, cj_tensor *t)
     l->n++;
 }
 
-static int save(cj_ctx *c, cj_module *net, const char *file)
+bool app_save_parameters(cj_ctx *c, cj_module *net, const char *file, int *tensors)
 {
     list *l = calloc(1, sizeof *l);
-    if (!l) return app_fail(NULL);
+    if (!l) return cj_fail(c, CJ_EMEMORY, "%s: no memory", file), false;
     cj_module_state(net, collect, l);
     bool ok = ends_with(file, ".npz") ? cj_npz_save(c, file, l->item, l->n) : cj_safetensors_save(c, file, l->item, l->n, NULL, 0);
-    if (ok) printf("%s: %d tensors\n", file, l->n);
+    *tensors = l->n;
     free(l);
-    return ok ? APP_OK : app_fail(c);
+    return ok;
+}
+
+static int save(cj_ctx *c, cj_module *net, const char *file)
+{
+    int n;
+    if (!app_save_parameters(c, net, file, &n)) return app_fail(c);
+    printf("%s: %d tensors\n", file, n);
+    return APP_OK;
 }
 
 int app_export(int argc, char **argv)

@@ -94,7 +94,7 @@ static bool draw_examples(const album *a, const app_answers *s)
     snprintf(title, sizeof title, "Test images and what the network says: %s of %s wrong", app_count((double)s->wrong),
              app_count((double)s->n));
     cj_plot *p = ok ? cj_plot_new(a->job->ctx, title) : NULL;
-    ok = p && cj_plot_size(p, 1000, 860) && cj_plot_images(p, pixel, n, channels, d->height, d->width) &&
+    ok = p && app_fit_sheet(p, n, d->height, d->width, true) && cj_plot_images(p, pixel, n, channels, d->height, d->width) &&
          cj_plot_captions(p, caption, marked);
     free(pixel);
     if (!ok) cj_plot_free(p);
@@ -139,7 +139,7 @@ static bool draw_filters(const album *a)
     char title[128];
     snprintf(title, sizeof title, "What the first layer looks for: %lld of its %lld filters", (long long)n, (long long)cj_size(w, 0));
     cj_plot *p = ok ? cj_plot_new(a->job->ctx, title) : NULL;
-    ok = p && cj_plot_size(p, 900, 860) && cj_plot_images(p, v, n, channels, height, width);
+    ok = p && app_fit_sheet(p, n, height, width, false) && cj_plot_images(p, v, n, channels, height, width);
     free(v);
     if (!ok) cj_plot_free(p);
     return ok && save(a, p, "filters.png");

@@ -108,11 +108,15 @@ static bool add_points(cj_plot *p, const char *label, const double *rows, int64_
 static bool draw_rows(app_job *j, const double *rows, int64_t n, const char *path)
 {
     const cj_dataset *d = j->data;
-    cj_plot *p = cj_plot_new(j->ctx, NULL);
+    char title[128];
+    snprintf(title, sizeof title, "%s %s by %s, which learned from %s", app_count((double)n), d->height ? "images" : "points",
+             j->model->name, d->name);
+    cj_plot *p = cj_plot_new(j->ctx, title);
     bool ok = p != NULL;
     if (d->height) {
         int64_t channels = d->features / (d->height * d->width), show = n < 400 ? n : 400;
-        ok = ok && cj_plot_size(p, 800, 800) && cj_plot_images(p, rows, show, channels == 3 ? 3 : 1, d->height, d->width);
+        ok = ok && app_fit_sheet(p, show, d->height, d->width, false) &&
+             cj_plot_images(p, rows, show, channels == 3 ? 3 : 1, d->height, d->width);
     } else {
         int64_t m = cj_size(d->train_x, 0);
         double *data = malloc((size_t)(m * d->features) * sizeof *data);

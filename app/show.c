@@ -68,6 +68,21 @@ void app_show_images(const app_job *j, int n)
     cj_scope_close(s);
 }
 
+bool app_fit_sheet(cj_plot *p, int64_t n, int64_t height, int64_t width, bool captions)
+{
+    enum { MARGIN = 24, TITLE = 58, CAPTION = 24, LEAST = 720, MOST = 1000 };
+    int64_t columns = 1;
+    while (2 * columns * columns < 3 * n && (columns + 1) * (width + 1) <= MOST - 2 * MARGIN) columns++;
+    if (columns > n) columns = n;
+    int64_t rows = (n + columns - 1) / columns;
+    columns = (n + rows - 1) / rows; /* the last row as full as the others */
+    int64_t scale = (MOST - 2 * MARGIN) / (columns * (width + 1)), usual = 100 / width;
+    if (scale > usual) scale = usual;
+    if (scale < 1) scale = 1;
+    int64_t w = 2 * MARGIN + columns * (width + 1) * scale, h = TITLE + MARGIN + rows * ((height + 1) * scale + (captions ? CAPTION : 0));
+    return cj_plot_size(p, w < LEAST ? LEAST : (int)w, h > 4000 ? 4000 : (int)h);
+}
+
 /* ---- the learning curve --------------------------------------------------------------------------------------------------------------------------- */
 
 /* Loss on a logarithmic axis and, for classes, the share of wrong answers beside it. */
@@ -83,15 +98,15 @@ const char *app_draw_curve(cj_ctx *c, const char *folder, cj_task task)
     for (int64_t i = 0; i < n; i++)
         for (int k = 0; k < KEYS; k++) column[k * LINES + i] = k == 3 ? 1 - value[i * KEYS + k] : value[i * KEYS + k];
     if (ok) {
-        bool held_out = isfinite(value[2]), wrong = held_out && task == CJ_TASK_CLASSIFY;
+        bool classes = task == CJ_TASK_CLASSIFY || task == CJ_TASK_NODES, held_out = isfinite(value[2]), wrong = held_out && classes;
         cj_plot *p = cj_plot_new(c, wrong ? "Loss, and share of wrong answers" : "Loss");
         cj_plot_labels(p, "epoch",
                        wrong                      ? "cross-entropy; share"
-                       : task == CJ_TASK_CLASSIFY ? "cross-entropy"
+                       : classes                  ? "cross-entropy"
                        : task == CJ_TASK_REGRESS  ? "mean squared error"
                        : task == CJ_TASK_GENERATE ? "loss"
                                                   : "cross-entropy (nats per symbol)");
-        cj_plot_log(p, false, task == CJ_TASK_CLASSIFY || task == CJ_TASK_REGRESS);
+        cj_plot_log(p, false, classes || task == CJ_TASK_REGRESS);
         cj_plot_line(p, "training loss", column, column + LINES, n);
         if (held_out) cj_plot_line(p, "held-out loss", column, column + 2 * LINES, n);
         if (wrong) cj_plot_line(p, "held out: wrong answers", column, column + 3 * LINES, n);

@@ -12,4 +12,7 @@ bool app_draw_samples(app_job *j, const char *folder); /* samples.npy and sample
 /* Some held-out images with what the network says, and one that it gets wrong if there is one. */
 void app_show_images(const app_job *j, int n);
 
+/* A size of the sheet of n images that leaves no empty rows and columns: tiles of about 100 pixels, as many in a row as there are rows, or a few more. */
+bool app_fit_sheet(cj_plot *p, int64_t n, int64_t height, int64_t width, bool captions);
+
 #endif

@@ -3,19 +3,23 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "app/app.h"
 #include "app/show.h"
+#include "bench/bench.h"
+
+static bool terminal(void) { return isatty(2) != 0; }
 
 /* ---- progress ---------------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct progress {
     const app_job *job;
-    bool quiet, terminal;
-    double printed; /* time of the last plain line */
+    bool quiet;
+    bench_run limits; /* of the machine, for the share of its peak; threads 0: not asked */
     cj_metrics last;
     bool have_val;
 } progress;
@@ -23,11 +27,20 @@ typedef struct progress {
 static void metric_text(const progress *p, char *out, size_t n)
 {
     if (!p->have_val) snprintf(out, n, "%s", "");
-    else if (p->job->task == CJ_TASK_CLASSIFY || p->job->task == CJ_TASK_NODES)
-        snprintf(out, n, "  validation %5.2f %%", 100 * p->last.accuracy);
-    else snprintf(out, n, "  validation %.4f", p->last.loss);
+    else if (p->job->task == CJ_TASK_CLASSIFY || p->job->task == CJ_TASK_NODES) snprintf(out, n, "  val %5.2f %%", 100 * p->last.accuracy);
+    else snprintf(out, n, "  val %.4f", p->last.loss);
 }
 
+/* What is learned from, and how much of it a second: windows of a text are counted in tokens. */
+static const char *rate_text(const app_job *j, double rate)
+{
+    static char out[64];
+    bool text = j->task == CJ_TASK_NEXT_TOKEN;
+    snprintf(out, sizeof out, "%s %s/s", app_count(text ? rate * (double)j->train.length : rate), text ? "tokens" : "samples");
+    return out;
+}
+
+/* The line is written over itself, so that one line shows all; without a terminal there is nobody to look at it. */
 static void print_progress(void *user, const cj_progress *r)
 {
     progress *p = user;
@@ -37,15 +50,18 @@ static void print_progress(void *user, const cj_progress *r)
         fprintf(stderr, "resumed after step %lld of %lld (%s)\n", (long long)r->step, (long long)r->steps, r->resumed);
         return;
     }
-    bool last = r->step == r->steps && (r->val || r->saved);
-    if (!p->terminal && (!r->val || (!last && r->seconds - p->printed < 0.5))) return;
-    p->printed = r->seconds;
-    char metric[64];
+    if (!terminal() || !isfinite(r->loss)) return;
+    char metric[64], share[32] = "";
     metric_text(p, metric, sizeof metric);
-    const char *unit = p->job->task == CJ_TASK_NEXT_TOKEN ? "windows" : "examples";
-    fprintf(stderr, "%sstep %lld/%lld  epoch %.1f  loss %.4f%s  %s %s/s  %s left  %s%s", p->terminal ? "\r\033[K" : "", (long long)r->step,
-            (long long)r->steps, r->epoch, r->loss, metric, app_count(r->rate), unit, app_seconds(isfinite(r->left) ? r->left : 0),
-            app_bytes((double)r->peak_bytes), p->terminal ? "" : "\n");
+    double peak = p->limits.threads > 0 && r->flops > 0 ? bench_fma_peak(&p->limits) : NAN;
+    if (isfinite(peak)) snprintf(share, sizeof share, "  %.0f %% of peak", 100 * r->flops / peak);
+    char line[256];
+    snprintf(line, sizeof line, "step %lld/%lld  epoch %.1f  loss %.4f%s  %s%s  %s  %s left", (long long)r->step, (long long)r->steps,
+             r->epoch, r->loss, metric, rate_text(p->job, r->rate), share, app_bytes((double)r->peak_bytes),
+             app_seconds(isfinite(r->left) ? r->left : 0));
+    struct winsize w; /* a line that wraps cannot be written over */
+    int columns = ioctl(2, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col - 1 : 255;
+    fprintf(stderr, "\r\033[K%.*s", columns, line);
     fflush(stderr);
 }
 
@@ -100,20 +116,39 @@ static void print_table(const app_job *j, const char *folder, const app_outcome 
     if (r->stopped_early)
         printf("  %-18s after %lld evaluations without a better one\n", "stopped", (long long)cj_settings_get(j->settings, "patience"));
     printf("  %-18s %.4f\n", "training loss", r->loss);
-    printf("  %-18s %s, %s %s/s\n", "time", app_seconds(r->seconds), app_count(r->rate),
-           j->task == CJ_TASK_NEXT_TOKEN ? "windows" : "examples");
+    printf("  %-18s %s, %s\n", "time", app_seconds(r->seconds), rate_text(j, r->rate));
     printf("  %-18s %s at most\n", "memory", app_bytes((double)r->peak_bytes));
     if (!folder) return;
-    printf("\n  %s/  config.json, metrics.jsonl, model and state (see MANIFEST.json)%s\n", folder, pictures);
+    printf("\n  %s/  config.json, metrics.jsonl, model.safetensors, checkpoints (MANIFEST.json)%s\n", folder, pictures);
     if (j->task == CJ_TASK_NEXT_TOKEN) printf("  next: cajal sample %s --prompt 'static '\n", folder);
     else printf("  next: cajal %s %s\n", j->task == CJ_TASK_GENERATE ? "sample" : "eval", folder);
+}
+
+/* The training examples, prepared ahead by a thread of their own; on a device rows that do not change are gathered where they lie. False after an error. */
+static bool prepare_ahead(const app_job *j, int64_t batch, cj_examples *out)
+{
+    *out = j->train;
+    if (j->model->fit) return true; /* asks for all rows once */
+    bool host = strcmp(cj_ctx_device(j->ctx), "cpu") == 0;
+    if (!host && j->train.channels == 0) return true;
+    cj_loader *l = cj_loader_of(j->ctx, &j->train, .batch = batch);
+    return l && cj_examples_of_loader(l, out);
+}
+
+/* model.safetensors: what the test is made with, for anybody; checkpoints are for going on. */
+static bool save_model(const app_job *j, const char *folder)
+{
+    char path[4096];
+    int n;
+    return snprintf(path, sizeof path, "%s/model.safetensors", folder) < (int)sizeof path && app_save_parameters(j->ctx, j->net, path, &n);
 }
 
 /* Trains, then looks at the test examples once, with the parameters that the validation examples chose. */
 static int train(app_job *j, const app_run *run, app_outcome *out)
 {
     bool quiet = run->quiet || run->json;
-    progress p = { .job = j, .quiet = quiet, .terminal = isatty(2), .printed = -1 };
+    bool host = strcmp(cj_ctx_device(j->ctx), "cpu") == 0;
+    progress p = { .job = j, .quiet = quiet, .limits = { .threads = host ? cj_ctx_threads(j->ctx) : 0, .quick = true } };
     cj_train_opts o = cj_settings_train_opts(j->settings);
     o.task = j->task;
     o.model = j->model;
@@ -130,9 +165,11 @@ static int train(app_job *j, const app_run *run, app_outcome *out)
                 app_count((double)cj_params_numel(cj_module_params(j->net))), app_count((double)j->train.n),
                 j->data->is_text ? "windows" : "examples", cj_ctx_device(j->ctx), cj_ctx_isa(j->ctx), cj_ctx_threads(j->ctx));
     app_cancel_on_signal(j->ctx);
-    out->train = (cj_train)(j->net, &j->train, &o);
+    cj_examples ahead;
+    if (!prepare_ahead(j, o.batch, &ahead)) return app_fail(j->ctx);
+    out->train = (cj_train)(j->net, &ahead, &o);
     out->task = j->task;
-    if (!quiet && p.terminal) fprintf(stderr, "\n");
+    if (!quiet && terminal()) fprintf(stderr, "\n");
     if (!out->train.finished) {
         int status = app_fail(j->ctx);
         if (cj_error(j->ctx) == CJ_ECANCELLED && run->folder) fprintf(stderr, "go on with: cajal train --resume --out %s\n", run->folder);
@@ -144,6 +181,7 @@ static int train(app_job *j, const app_run *run, app_outcome *out)
     }
     if (j->test.n > 0 && !run->no_test && !cj_evaluate(j->net, &j->test, &out->test, .task = j->task, .model = j->model))
         return app_fail(j->ctx);
+    if (run->folder && !save_model(j, run->folder)) return app_fail(j->ctx);
     char pictures[256] = "";
     if (run->folder && app_draw_curve(j->ctx, run->folder, j->task)) snprintf(pictures, sizeof pictures, ", curve.png");
     if (run->folder && !run->silent && !app_draw_pictures(j, run->folder, pictures, sizeof pictures)) return app_fail(j->ctx);
@@ -205,7 +243,8 @@ int app_train(int argc, char **argv)
                 "'cajal models --describe MODEL' lists them with their defaults. Ctrl-C stops and saves.\n"
                 "Several values of a setting make a search: lr=1e-3,1e-2  lr=log:1e-4:1e-1:5  hidden=lin:32:256:8\n"
                 "(a grid over all such settings); each is judged by the validation rows, the test is not looked at.\n"
-                "The run folder gets config.json, metrics.jsonl, checkpoints and pictures: curve.png and, where it\n"
+                "The run folder gets config.json, metrics.jsonl, model.safetensors (the best parameters), checkpoints and\n"
+                "pictures: curve.png and, where it "
                 "makes sense, confusion.png, examples.png, filters.png, attention.png, samples.png, each with its numbers in a .tsv.",
         .examples = "  cajal train mlp --data digits\n  cajal train mlp --data wine hidden=32 lr=1e-2 --epochs 30 --out runs/wine\n"
                     "  cajal train gpt --data sources --steps 200\n  cajal train --resume --out runs/wine\n"
@@ -228,7 +267,12 @@ int app_train(int argc, char **argv)
     char folder[4096] = "";
     if (out) snprintf(folder, sizeof folder, "%s", out);
     else if (!nothing) default_folder(model->name, data ? data : model->data, folder, sizeof folder);
-    if (fresh) cj_run_clear(folder);
+    if (fresh) {
+        char old[4200];
+        snprintf(old, sizeof old, "%s/model.safetensors", folder);
+        (void)unlink(old);
+        cj_run_clear(folder);
+    }
     if (!nothing && !resume && (cj_run_exists(folder) || has_config(folder)))
         return app_error("%s has a run already: --resume goes on with it, --fresh deletes it, --out chooses another folder", folder);
 

@@ -62,6 +62,7 @@ bench_fn bench_random;
 bench_fn bench_lstm, bench_gcn, bench_decode;
 bench_fn bench_lenet, bench_resnet18, bench_vae, bench_dcgan, bench_rbm, bench_ddpm;
 bench_fn bench_programs;
+bench_fn bench_loader;
 /* The hidden program that bench_start measures: the tiny net's first step, and what its memory is. */
 int bench_first_step(void);
 

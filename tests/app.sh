@@ -89,14 +89,16 @@ expect 2 '\-\-random needs a setting with several values' train mlp --random 3
 expect 2 'are more than 4096' train mlp lr=log:1e-5:1:64 hidden=lin:1:64:64 dropout=0,0.5
 expect 0 'Nothing stands in the way' train mlp --diagnose
 expect 0 'the loss explodes' train mlp --diagnose lr=30
-expect 1 'It began in' train mlp lr=1e30 --out wrong
+expect 1 'the loss of step 2 is .* It began in linear: .*, in 3\. Try a smaller lr' train mlp lr=1e30 --out wrong
+expect 1 'It began in .*, in (the gradient of )?(conv[12]|fc[1-3])\. Try' train lenet5 lr=1e6 optimiser=sgd --steps 30 --out wrong2
 expect 0 'runs/mlp-iris/' train mlp --data iris --epochs 5 hidden=16
 expect 0 'runs/mlp-iris-2/' train mlp --data iris --epochs 2 hidden=16
 expect 2 'has a run already: --resume' train mlp --data iris --out runs/mlp-iris
 expect 1 'has hidden=16, this command asks for hidden=32' train mlp --data iris --out runs/mlp-iris --resume hidden=32
+expect 1 'has model=mlp, this command asks for model=lenet5' train lenet5 --data iris --out runs/mlp-iris --resume
 expect 1 'has data=iris, this command asks for data=wine' train mlp --data wine --out runs/mlp-iris --resume
 expect 0 'resumed after step' train --out runs/mlp-iris --resume
-expect 0 'epoch 1' train mlp --data iris --out runs/mlp-iris --fresh --epochs 1 hidden=16
+expect 0 'test accuracy' train mlp --data iris --out runs/mlp-iris --fresh --epochs 1 hidden=16
 expect 1 'cannot be made' train mlp --out /proc/none/run
 expect 0 'confusion.png' train mlp --data iris --out runs/iris
 
@@ -169,17 +171,37 @@ expect 2 "no lab 'heavy-ball'; did you mean 'heavy-ball-cycle'" lab run heavy-ba
 expect 2 'which one' lab run
 expect 2 "'list', 'run NAME' or 'check'" lab nonsense
 
-# Ctrl-C: saved, and says how to go on
-"$cajal" train mlp --epochs 2000 --out stopped >out 2>err &
-pid=$!
-sleep 0.7
-kill -INT $pid
-wait $pid
-status=$?
+# Ctrl-C and SIGTERM: saved, and says how to go on
+for signal in INT TERM; do
+    "$cajal" train mlp --epochs 4000 --out stopped-$signal >out 2>err &
+    pid=$!
+    while [ ! -f stopped-$signal/metrics.jsonl ] || [ ! -s stopped-$signal/metrics.jsonl ]; do sleep 0.02; done
+    kill -$signal $pid
+    wait $pid
+    status=$?
+    count=$((count + 1))
+    steps=$(sed -n 's/.*cancelled after \([0-9]*\) of.*/\1/p' err)
+    if [ $status != 1 ] || ! grep -q 'the run is saved' err || ! grep -q "cajal train --resume --out stopped-$signal" err || [ "${steps:-0}" -lt 1 ]; then
+        echo "SIG$signal: exit $status: $(tail -n 2 err)"
+        failures=$((failures + 1))
+    fi
+    expect 0 "after step $steps\$" eval stopped-$signal --last # all that was done
+done
+
+# the progress line: only for a terminal
+"$cajal" train mlp --epochs 30 --no-save >out 2>err
 count=$((count + 1))
-if [ $status != 1 ] || ! grep -q 'the run is saved' err || ! grep -q 'cajal train --resume --out stopped' err || [ ! -f stopped/MANIFEST.json ]; then
-    echo "Ctrl-C: exit $status: $(tail -n 2 err)"
+if [ "$(wc -l <err)" != 1 ] || grep -q 'left' err; then
+    echo "progress without a terminal: $(head -c 300 err)"
     failures=$((failures + 1))
+fi
+if command -v script >/dev/null && script -qec true /dev/null >/dev/null 2>&1; then
+    script -qec "stty cols 200; '$cajal' train mlp --epochs 60 --no-save" /dev/null >out 2>&1 </dev/null
+    count=$((count + 1))
+    if ! grep -Eq 'step [0-9]+/[0-9]+  epoch [0-9.]+  loss [0-9.]+  val +[0-9.]+ %  [0-9,]+ samples/s  ([0-9]+ % of peak  )?[0-9.]+ [kMG]B  .* left' out; then
+        echo "progress on a terminal: $(head -c 600 out)"
+        failures=$((failures + 1))
+    fi
 fi
 
 # a full disk: an error, and the run can go on

@@ -8,6 +8,7 @@ TEST_CONTEXT(.threads = 1, .seed = 11);
 
 enum { N = 256, IN = 6, CLASSES = 4 };
 static cj_examples rows;
+static cj_tensor *truth; /* the combinations that say the class */
 
 /* Classes by the largest of four fixed combinations: easy for a small network. */
 static int open_rows(void **state)
@@ -17,6 +18,7 @@ static int open_rows(void **state)
     cj_tensor *x = cj_randn(c, CJ_SHAPE(N, IN)), *w = cj_randn(c, CJ_SHAPE(IN, CLASSES));
     cj_tensor *y = cj_argmax(cj_matmul(x, w), .axes = CJ_AXIS(1));
     cj_examples_of_rows(cj_keep(x), cj_keep(y), &rows);
+    truth = cj_keep(w);
     cj_scope_close(s);
     return cj_ok(c) ? 0 : 1;
 }
@@ -26,6 +28,8 @@ typedef struct fault {
     bool cut;          /* no gradient reaches the weights */
     bool dead;         /* biases of the hidden layer far below zero */
     int sigmoids;      /* hidden layers of sigmoids with small weights */
+    int wild;          /* hidden layers of tanh with weights so large that small changes grow from layer to layer */
+    bool leak;         /* the target is among the inputs, and the weights know where */
 } fault;
 
 static cj_tensor *cut_forward(cj_module *m, void *self, cj_tensor *x)
@@ -35,10 +39,34 @@ static cj_tensor *cut_forward(cj_module *m, void *self, cj_tensor *x)
 }
 static const cj_module_type cut_type = { "Cut", cut_forward, NULL };
 
+/* The network's outputs plus ten at the right class: what an input that holds the target does to a lucky network. */
+static cj_tensor *leak_forward(cj_module *m, void *self, cj_tensor *x)
+{
+    (void)self;
+    bool was = cj_no_grad(c);
+    cj_tensor *y = cj_argmax(cj_matmul(x, truth), .axes = CJ_AXIS(1)), *known = cj_mul_scalar(cj_cast(cj_one_hot(y, CLASSES), CJ_F32), 10);
+    cj_grad_mode(c, was);
+    return cj_add(cj_forward(cj_module_child(m, 0), x), known);
+}
+static const cj_module_type leak_type = { "Leak", leak_forward, NULL };
+
 static cj_module *make(void *user)
 {
     const fault *f = user;
     cj_seed(c, 5);
+    if (f->wild) {
+        cj_module *part[80];
+        int n = 0;
+        for (int i = 0; i < f->wild; i++) part[n++] = cj_linear(c, i ? 16 : IN, 16), part[n++] = cj_tanh_layer(c);
+        part[n++] = cj_linear(c, 16, CLASSES);
+        part[n] = NULL;
+        cj_module *net = (cj_sequential)(c, part);
+        cj_params *p = cj_module_params(net);
+        bool was = cj_no_grad(c);
+        for (int i = 0; i < cj_params_count(p); i++) cj_assign_(cj_params_at(p, i), cj_mul_scalar(cj_params_at(p, i), 10));
+        cj_grad_mode(c, was);
+        return net;
+    }
     if (f->sigmoids) {
         cj_module *part[32];
         int n = 0;
@@ -53,9 +81,10 @@ static cj_module *make(void *user)
     if (f->last_scale) cj_assign_(cj_params_find(p, "2.weight"), cj_mul_scalar(cj_params_find(p, "2.weight"), f->last_scale));
     if (f->dead) cj_assign_(cj_params_find(p, "0.bias"), cj_full(c, -50, CJ_SHAPE(32), CJ_F32));
     cj_grad_mode(c, was);
-    if (!f->cut) return net;
-    cj_module *m = cj_module_new(c, &cut_type, 0);
+    if (!f->cut && !f->leak) return net;
+    cj_module *m = cj_module_new(c, f->leak ? &leak_type : &cut_type, 0);
     cj_module_add(m, "net", net);
+    if (f->leak) return m;
     cj_module_param(m, "unused", cj_zeros(c, CJ_SHAPE(1), CJ_F32));
     return m;
 }
@@ -93,6 +122,14 @@ static void train_guide(void **state)
     n = look((fault){ .sigmoids = 8 }, 1e-3, f);
     assert_false(find(f, n, "first layer / the last")->healthy);
     assert_non_null(strstr(find(f, n, "first layer / the last")->advice, "vanish"));
+
+    n = look((fault){ .wild = 30 }, 1e-4, f);
+    assert_false(find(f, n, "first layer / the last")->healthy);
+    assert_non_null(strstr(find(f, n, "first layer / the last")->advice, "explode"));
+
+    n = look((fault){ .leak = true }, 5e-3, f);
+    assert_false(find(f, n, "initial loss")->healthy);
+    assert_non_null(strstr(find(f, n, "initial loss")->advice, "leak"));
 
     n = look((fault){ 0 }, 100, f);
     assert_false(find(f, n, "loss after some steps")->healthy);

@@ -1,4 +1,4 @@
-/* The loader: batches ahead of the loop are those made on the spot, to the bit; resumes, evaluations and odd sizes; training with it is training without it;
+/* The loader: batches ahead of the loop are those made on the spot, to the bit, of every kind of examples; resumes, evaluations and odd sizes; training with it is training without it;
  * freed in the middle of its work; no memory.        ctest: threads */
 #include "support.h"
 
@@ -73,7 +73,7 @@ static void ahead_is_on_the_spot(void **state)
     (void)state;
     cj_tensor *x, *y;
     data(c, &x, &y);
-    for (int threads = -1; threads <= 3; threads += 1) {
+    for (int threads = -1; threads <= 3; threads += threads < 0 ? 2 : 1) {
         cj_loader *l = cj_loader_new(x, y, .batch = BATCH, .threads = threads, .ahead = 3, .augment = CHANGES);
         cj_examples e;
         assert_true(cj_examples_of_loader(l, &e));
@@ -128,6 +128,93 @@ static void training(void **state)
     assert_true(ahead == spot);
     assert_int_equal(hits, 39);
     assert_int_equal(none, 0);
+}
+
+/* Examples of each kind: rows of floats, numbers of nodes, images, windows of a text whose offset changes, sentences of different lengths. */
+enum { KINDS = 5 };
+static void examples_of(int kind, cj_examples *e)
+{
+    cj_scope s = cj_scope_open(c);
+    cj_tensor *numbers = cj_keep(cj_arange(c, 0, N, 1, CJ_I64)), *x = cj_keep(cj_rand(c, CJ_SHAPE(N, 36)));
+    cj_tensor *place = cj_reshape(cj_arange(c, 0, 40, 1, CJ_I64), CJ_SHAPE(1, 40)), *row = cj_reshape(numbers, CJ_SHAPE(N, 1));
+    cj_tensor *short_ones = cj_lt(place, cj_remainder(row, cj_full(c, 19, CJ_SCALAR, CJ_I64))); /* 0 to 18 words */
+    cj_tensor *words = cj_mul(cj_cast(short_ones, CJ_I64), cj_add_scalar(place, 5));
+    switch (kind) {
+    case 0: assert_true(cj_examples_of_rows(x, x, e)); break;
+    case 1: assert_true(cj_examples_of_rows(numbers, numbers, e)); break;
+    case 2: assert_true(cj_examples_of_images(x, numbers, 1, 6, 6, e, .flip = 0.5, .pad = 1, .rotate = 10, .noise = 0.05)); break;
+    case 3: assert_true(cj_examples_of_text(cj_keep(cj_randint(c, 0, 90, CJ_SHAPE((N + 1) * 7 + 1))), 7, e)); break;
+    default: assert_true(cj_examples_of_pairs(cj_keep(words), cj_keep(cj_slice(words, 1, 0, 20, 1)), e)); break;
+    }
+    cj_scope_close(s);
+    assert_int_equal(e->n, N);
+}
+
+static void every_kind_is_what_its_examples_give_to_the_bit(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++) {
+        cj_examples plain, ahead;
+        examples_of(kind, &plain);
+        if (kind == 4) plain.x = cj_keep(cj_contiguous(plain.x)), plain.y = cj_keep(cj_contiguous(plain.y));
+        cj_loader *l = cj_loader_of(c, &plain, .batch = BATCH, .threads = 2);
+        if (!cj_examples_of_loader(l, &ahead)) fail_msg("%s", cj_message(c));
+        int64_t order[N], asked = 0, widths = 0, last = 0;
+        for (int64_t epoch = 0; epoch < 3; epoch++) {
+            cj_data_order(77, epoch, N, order);
+            for (int64_t at = 0; at < N; at += BATCH, asked++) {
+                cj_scope s = cj_scope_open(c);
+                cj_tensor *index = cj_from_i64(c, order + at, CJ_SHAPE(at + BATCH < N ? BATCH : N - at)), *x[2], *y[2];
+                assert_true(plain.batch(c, &plain, epoch, index, &x[0], &y[0]) && ahead.batch(c, &ahead, epoch, index, &x[1], &y[1]));
+                if (!same_bits(x[0], x[1]) || !same_bits(y[0], y[1])) fail_msg("kind %d, epoch %d, row %d", kind, (int)epoch, (int)at);
+                widths += cj_ndim(x[1]) > 1 && cj_size(x[1], 1) != last;
+                if (cj_ndim(x[1]) > 1) last = cj_size(x[1], 1);
+                cj_scope_close(s);
+            }
+        }
+        assert_int_equal(cj_loader_hits(l), asked - 1);
+        assert_true(kind != 4 || widths > 1); /* batches of sentences have different widths, and the test has seen some */
+        cj_loader_free(l);
+    }
+    cj_examples own = { .n = N, .batch = NULL };
+    assert_refused(CJ_EVALUE, "rows, images, a text or pairs", cj_loader_of(c, &own));
+}
+
+/* Batches lie in the loader's own memory; those that somebody still holds are not written over, however many there are. */
+static void a_batch_that_is_held_stays_as_it_is(void **state)
+{
+    (void)state;
+    enum { HELD = 20 };
+    cj_examples plain, ahead;
+    examples_of(0, &plain);
+    cj_loader *l = cj_loader_of(c, &plain, .batch = BATCH, .ahead = 2);
+    assert_true(cj_examples_of_loader(l, &ahead));
+    cj_scope s = cj_scope_open(c);
+    cj_tensor *held[HELD], *want[HELD], *y, *kept = NULL;
+    int64_t order[N];
+    for (int i = 0; i < HELD; i++) {
+        int64_t epoch = i / 7, at = i % 7 * BATCH;
+        cj_data_order(77, epoch, N, order);
+        cj_tensor *index = cj_from_i64(c, order + at, CJ_SHAPE(at + BATCH < N ? BATCH : N - at));
+        assert_true(ahead.batch(c, &ahead, epoch, index, &held[i], &y));
+        want[i] = cj_index_select(plain.x, 0, index);
+        if (i == 9) kept = cj_keep(held[i]); /* beyond its scope, too */
+    }
+    for (int i = 0; i < HELD; i++) assert_true(same_bits(held[i], want[i]));
+    cj_tensor *wanted = cj_keep(want[9]);
+    cj_scope_close(s);
+    for (int i = HELD; i < 3 * HELD; i++) {
+        s = cj_scope_open(c);
+        int64_t epoch = i / 7, at = i % 7 * BATCH;
+        cj_tensor *x;
+        cj_data_order(77, epoch, N, order);
+        assert_true(ahead.batch(c, &ahead, epoch, cj_from_i64(c, order + at, CJ_SHAPE(at + BATCH < N ? BATCH : N - at)), &x, &y));
+        cj_scope_close(s);
+    }
+    assert_int_equal(cj_loader_hits(l), 3 * HELD - 1);
+    cj_loader_free(l);
+    assert_true(same_bits(kept, wanted)); /* and beyond the loader */
+    cj_release(kept), cj_release(wanted);
 }
 
 static void freed_at_work(void **state)
@@ -186,7 +273,12 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_batcher), cmocka_unit_test(ahead_is_on_the_spot), cmocka_unit_test(training), cmocka_unit_test(freed_at_work),
+        cmocka_unit_test(data_batcher),
+        cmocka_unit_test(ahead_is_on_the_spot),
+        cmocka_unit_test(training),
+        cmocka_unit_test(every_kind_is_what_its_examples_give_to_the_bit),
+        cmocka_unit_test(a_batch_that_is_held_stays_as_it_is),
+        cmocka_unit_test(freed_at_work),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

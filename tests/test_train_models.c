@@ -240,6 +240,34 @@ static void a_loss_that_goes_wrong_names_step_layer_and_operator(void **state)
     rmdir(folder);
 }
 
+/* sqrt has an infinite derivative at 0: the values are fine, the gradient is not, and it is the layer's whose output that is. */
+static cj_tensor *root_forward(cj_module *m, void *self, cj_tensor *x)
+{
+    (void)self;
+    return cj_sqrt(cj_mul_scalar(cj_forward(cj_module_child(m, 0), x), 0));
+}
+static const cj_module_type root_type = { "Root", root_forward, NULL };
+
+static void a_gradient_that_goes_wrong_names_its_layer(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .seed = 1, .threads = 1 });
+    char folder[64];
+    snprintf(folder, sizeof folder, "/tmp/cajal-gradient-%d", (int)getpid());
+    cj_module *root = cj_module_new(c, &root_type, 0);
+    cj_module_add(root, "inner", cj_linear(c, 4, 4));
+    cj_module *m = cj_sequential(c, cj_linear(c, 3, 4), root, cj_linear(c, 4, 2));
+    cj_tensor *x = cj_keep(cj_randn(c, CJ_SHAPE(8, 3))), *y = cj_keep(cj_randint(c, 0, 2, CJ_SHAPE(8)));
+    cj_examples e;
+    cj_examples_of_rows(x, y, &e);
+    assert_false(cj_train(m, &e, .lr = 0.1, .batch = 8, .steps = 9, .folder = folder).finished);
+    assert_non_null(strstr(cj_message(c), "the loss of step 2 is not a number"));
+    if (!strstr(cj_message(c), ", in the gradient of 1.")) fail_msg("%s", cj_message(c));
+    cj_run_clear(folder);
+    rmdir(folder);
+    cj_ctx_free(c);
+}
+
 static void watching_passes_over_what_was_not_finite_before(void **state)
 {
     (void)state;
@@ -326,6 +354,7 @@ int main(void)
         cmocka_unit_test(tasks_without_a_usual_loss_need_one),
         cmocka_unit_test(patience_ends_a_run_that_gets_no_better),
         cmocka_unit_test(a_loss_that_goes_wrong_names_step_layer_and_operator),
+        cmocka_unit_test(a_gradient_that_goes_wrong_names_its_layer),
         cmocka_unit_test(watching_passes_over_what_was_not_finite_before),
         cmocka_unit_test(events_are_records_of_tensorboard),
     };

@@ -136,11 +136,7 @@ static cj_tensor *gpt_forward(cj_module *m, void *self, cj_tensor *x)
 
     cj_tensor *h = cj_add(cj_forward(g->wte, x), cj_slice(g->positions, 0, 0, T, 1));
     h = drop(m, h, g->dropout);
-    for (int i = 0; i < cj_module_children(g->blocks); i++) {
-        cj_enter(c, cj_module_child_name(g->blocks, i));
-        h = cj_forward(cj_module_child(g->blocks, i), h);
-        cj_leave(c);
-    }
+    for (int i = 0; i < cj_module_children(g->blocks); i++) h = cj_forward(cj_module_child(g->blocks, i), h);
     return logits_of(g, h);
 }
 

@@ -120,6 +120,7 @@ typedef struct cj_plan_stats {
     size_t bytes;           /* planned for temporaries */
     size_t bound;           /* the max-live lower bound */
     uint64_t allocations;   /* in the last replay */
+    double flops;           /* floating-point operations of a replay, where the operators know theirs */
     int plans;              /* shapes compiled */
     bool compiled;
 } cj_plan_stats;

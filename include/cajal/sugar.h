@@ -866,6 +866,7 @@
 #define cj_examples_of_text(...) (CJ__HERE, (cj_examples_of_text)(__VA_ARGS__))
 #define cj_examples_of_pairs(...) (CJ__HERE, (cj_examples_of_pairs)(__VA_ARGS__))
 #define cj_loader_new(...) CJ__CALL2(cj_loader_new, cj_loader_opts, __VA_ARGS__, )
+#define cj_loader_of(...) CJ__CALL2(cj_loader_of, cj_loader_opts, __VA_ARGS__, )
 #define cj_examples_of_loader(...) (CJ__HERE, (cj_examples_of_loader)(__VA_ARGS__))
 #define cj_loader_hits(...) (CJ__HERE, (cj_loader_hits)(__VA_ARGS__))
 #define cj_loader_free(...) (CJ__HERE, (cj_loader_free)(__VA_ARGS__))

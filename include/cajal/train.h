@@ -45,7 +45,7 @@ CJ_API bool cj_examples_of_text(cj_tensor *symbols, int64_t length, cj_examples 
 /* Sentences and their translations, words i64 [n, S] and [n, T] as CJ_TASK_TRANSLATE has them; a batch is cut to what its longest sentences need. */
 CJ_API bool cj_examples_of_pairs(cj_tensor *x, cj_tensor *y, cj_examples *out);
 
-/* Rows of x and y prepared ahead by threads of their own, while the loop computes: gathered, u8 made f32 (· scale), images augmented.  What a batch holds depends on (context's seed,
+/* Rows of x and y prepared ahead by threads of their own, while the loop computes: gathered, u8 made f32 (· scale), images augmented; in memory that the step then reads.  What a batch holds depends on (context's seed,
  * epoch, row) alone, and its place in the epoch is found from the rows that are asked for: a run that resumes in the middle of an epoch goes on there.
  * x u8 or f32, y any dtype, first axis n; both must outlive the loader.  With `augment`, x is [n, C, H, W] or its rows are such images (channels, height, width); its seed is
  * the context's, its epoch the loop's, its samples the rows.
@@ -55,13 +55,17 @@ CJ_API bool cj_examples_of_pairs(cj_tensor *x, cj_tensor *y, cj_examples *out);
 typedef struct cj_loader_opts {
     int64_t batch;                  /* of the loop; 32. Batches of another size are prepared when they are asked for */
     int64_t ahead;                  /* batches that are ready or under way at most; 4 */
-    int threads;                    /* 1; -1: none, everything is done when it is asked for */
+    int threads;                    /* of the loader's own; -1: none, the context's threads prepare what is asked for; 0: one where the context leaves a processor free, else none */
     double scale;                   /* of u8; 1/255 */
     const cj_augment_opts *augment; /* copied; NULL: as they are */
     int64_t channels, height, width;
 } cj_loader_opts;
 typedef struct cj_loader cj_loader;
 CJ_API cj_loader *cj_loader_new(cj_tensor *x, cj_tensor *y, const cj_loader_opts *opts);   /* NULL after an error */
+/* The same for examples of any kind above (rows, images, a text, pairs): their batches to the bit, prepared ahead. e is copied, its tensors must outlive the loader; of the
+ * options batch, ahead and threads count.
+ *     cj_examples_of_text(d->train_x, 64, &text);    cj_examples_of_loader(cj_loader_of(c, &text, .batch = 16), &train); */
+CJ_API cj_loader *cj_loader_of(cj_ctx *c, const cj_examples *e, const cj_loader_opts *opts);   /* NULL after an error */
 CJ_API bool cj_examples_of_loader(cj_loader *l, cj_examples *out);
 CJ_API int64_t cj_loader_hits(const cj_loader *l);    /* batches that were prepared ahead so far */
 CJ_API void cj_loader_free(cj_loader *l);             /* or cj_ctx_free does; NULL is fine */
@@ -123,7 +127,8 @@ typedef struct cj_progress {
     double epoch;              /* done */
     double loss;               /* mean of the training loss since the last evaluation */
     double lr;
-    double rate;               /* examples per second since the start or the resume */
+    double rate;               /* examples per second since the start or the resume, without the time of evaluations and checkpoints */
+    double flops;              /* floating-point operations per second at this rate, as far as the operators of the plan know theirs; 0: unknown */
     double seconds;            /* since the start or the resume */
     double left;               /* seconds, at this pace */
     size_t peak_bytes;

@@ -203,6 +203,7 @@ struct cj_node {
     uint32_t *version; /* of the saved ones: inputs, then outputs */
     cj_tensor **g;     /* during backward: gradient of each output */
     void *attrs;
+    const char *path; /* the module it was made in, while somebody watches (cj_watch_nonfinite); else NULL */
     size_t size;
 };
 
@@ -279,6 +280,7 @@ struct cj_ctx {
     char path[CJ_MAX_PATH_NAME];
     int path_marks[32];
     int path_depth;
+    int module_depth; /* path_depth when the running module's forward began: nothing was entered by hand since where they are equal */
     cj_tensor *poison;
     uint64_t scope_serial;
 

@@ -279,6 +279,12 @@ void cj__move(const float *from, float *to, const cj_images *p, int64_t down, in
             }
             const float *old = from + (k * p->height + r) * w;
             int64_t first = inside == 0 ? 0 : right > 0 ? right : 0, last = first + inside;
+            if (mode == CJ_PAD_ZERO) {
+                for (int64_t j = 0; j < first; j++) row[j] = 0;
+                for (int64_t j = first; j < last; j++) row[j] = old[j - right];
+                for (int64_t j = last; j < w; j++) row[j] = 0;
+                continue;
+            }
             for (int64_t j = 0; j < w; j++) {
                 if (j == first && inside > 0) { /* the middle as it is */
                     memcpy(row + j, old + j - right, (size_t)inside * sizeof *row);

@@ -638,6 +638,14 @@ bool cj_replay(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
 
 /* ---- looking ------------------------------------------------------------------------------------------------------------------------------------------- */
 
+static double flops_of(const cj_kernel *k)
+{
+    if (k->kind != CJ_KERNEL_FUSED) return k->call.op && k->call.op->flops ? k->call.op->flops(&k->call) : 0;
+    double elements = 1;
+    for (int d = 0; d < k->ndim; d++) elements *= (double)k->shape[d];
+    return k->prog->n_instr * elements;
+}
+
 cj_plan_stats cj_plan_statistics(const cj_plan *p)
 {
     cj_plan_stats s = { 0 };
@@ -653,6 +661,7 @@ cj_plan_stats cj_plan_statistics(const cj_plan *p)
     s.bytes = e->compiled->bytes;
     s.bound = e->compiled->bound;
     s.allocations = p->last_allocs;
+    for (int i = 0; i < e->compiled->n; i++) s.flops += flops_of(&e->compiled->kernel[i]);
     return s;
 }
 

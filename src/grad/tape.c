@@ -4,6 +4,8 @@
  * running each vjp in a frame of its own; rules are operators, so with create_graph the pass itself is recorded and can be differentiated.  Composites use their
  * fused backward when no graph of the gradient is wanted, else their definition is replayed on the saved inputs.
  */
+#include <stdio.h>
+
 #include "grad/grad.h"
 
 /* ---- recording ---------------------------------------------------------------------------------------------------------------------------- */
@@ -28,7 +30,8 @@ bool cj__tape_add(cj_ctx *c, cj_call *call)
     int nin = call->nin, nout = call->nout;
     size_t pointers = (size_t)(nin + 2 * nout) * sizeof(cj_tensor *);
     size_t versions = ((size_t)(nin + nout) * sizeof(uint32_t) + 7) & ~(size_t)7;
-    size_t size = sizeof(cj_node) + pointers + versions + op->attr_size;
+    size_t path = __builtin_expect(c->active & 1u << CJ_REC_WATCH, 0) && c->path[0] ? strlen(c->path) + 1 : 0;
+    size_t size = sizeof(cj_node) + pointers + versions + op->attr_size + path;
     cj_node *n = cj__alloc(c, size);
     if (!n) return false;
     n->op = op;
@@ -45,6 +48,7 @@ bool cj__tape_add(cj_ctx *c, cj_call *call)
     n->version = (uint32_t *)((char *)(n + 1) + pointers);
     n->attrs = (char *)n->version + versions;
     if (op->attr_size) memcpy(n->attrs, call->attrs, op->attr_size);
+    n->path = path ? memcpy((char *)n->attrs + op->attr_size, c->path, path) : NULL;
     if (op->attrs_retain) op->attrs_retain(n->attrs);
     for (int i = 0; i < nin; i++) {
         cj_tensor *t = n->in[i] = call->in[i];
@@ -192,6 +196,8 @@ static bool run_node(cj_ctx *c, cj_node *n, uint64_t id, cj_tensor **acc, bool c
     if (ok && !n->op->vjp && !n->op->define) ok = cj__error(c, CJ_EGRAPH, "backward: %s has no derivative", n->op->name);
     int frame = ok ? cj__frame_open(c) : 0;
     if (frame) {
+        bool named = n->path && !c->path[0];
+        if (named) snprintf(c->path, sizeof c->path, "the gradient of %s", n->path);
         bool was = c->grad_enabled;
         c->grad_enabled = create_graph;
         bool recorded = create_graph || c->fwd_limit > 0; /* the derivative is itself differentiated: a fused backward would hide it */
@@ -209,6 +215,7 @@ static bool run_node(cj_ctx *c, cj_node *n, uint64_t id, cj_tensor **acc, bool c
             if (ok && t->node && t->node->useful == id) ok = accumulate(c, &t->node->g[t->out_index], gin[i]);
         }
         c->grad_enabled = was;
+        if (named) c->path[0] = 0;
         cj__frame_close(c, frame, NULL, 0);
     } else {
         ok = false;

@@ -26,6 +26,9 @@ struct cj_module {
     entry *item;
     int n, cap;
     bool training;
+    cj_module *parent; /* the first one that it was added to, and its name there: what errors call it while it runs */
+    char name[MAX_NAME];
+    int running;
     cj_params *params;     /* the newest list first; older ones stay for who still holds them */
     cj_module_census seen; /* of the tree when the newest was collected */
     cj_module_hook_fn hook;
@@ -126,6 +129,10 @@ cj_module *cj_module_add(cj_module *m, const char *name, cj_module *child)
     }
     entry *e = add_entry(m, name);
     if (e) e->child = child;
+    if (e && !child->parent && child != m) {
+        child->parent = m;
+        snprintf(child->name, sizeof child->name, "%s", name);
+    }
     return child;
 }
 
@@ -327,6 +334,17 @@ int cj_module_state(cj_module *m, void (*visit)(void *user, const char *name, cj
     return walk(m, path, 0, forward_visit, &(visitor){ visit, user });
 }
 
+/* Enters the module's name, with those of containers that do not run themselves (h.0); unless the caller has entered one by hand.  Returns how many were entered. */
+static int enter(cj_module *m)
+{
+    cj_ctx *c = m->ctx;
+    if (!m->parent || c->path_depth != c->module_depth) return 0;
+    int n = m->parent->running ? 0 : enter(m->parent);
+    cj_enter(c, m->name);
+    c->module_depth = c->path_depth;
+    return n + 1;
+}
+
 cj_tensor *cj_forward(cj_module *m, cj_tensor *x)
 {
     if (!m) return x ? cj_fail(x->ctx, CJ_EVALUE, "forward: the module is NULL") : NULL;
@@ -340,7 +358,13 @@ cj_tensor *cj_forward(cj_module *m, cj_tensor *x)
     cj_tensor **weight = m->reparametrisation ? m->self : NULL;
     if (weight) *weight = m->reparametrisation->value(m, m->reparametrisation);
     cj__module_begins(m, x);
+    int before = c->module_depth, entered = enter(m);
+    c->module_depth = c->path_depth;
+    m->running++;
     cj_tensor *y = m->type->forward(m, m->self, x);
+    m->running--;
+    for (int i = 0; i < entered; i++) cj_leave(c);
+    c->module_depth = before;
     if (weight) *weight = NULL;
     if (!y) y = c->poison;
     cj__frame_close(c, frame, &y, 1);

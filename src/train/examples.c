@@ -87,7 +87,7 @@ cj_augment_opts cj_augmentation_opts(cj_augmentation kind, int64_t channels, int
 /* ---- windows of a text ---------------------------------------------------------------------------------------------------------------------- */
 
 /* All windows of an epoch start at the same offset, so that over the epochs every symbol is seen at every position. Epoch 0 (and evaluation) start at the beginning. */
-static int64_t epoch_offset(const cj_examples *e, uint64_t seed, int64_t epoch)
+int64_t cj__text_offset(const cj_examples *e, uint64_t seed, int64_t epoch)
 {
     if (epoch == 0 || (e->n + 1) * e->length >= cj_numel(e->x)) return 0;
     uint32_t key[2], word[4];
@@ -98,7 +98,7 @@ static int64_t epoch_offset(const cj_examples *e, uint64_t seed, int64_t epoch)
 
 static bool text_batch(cj_ctx *c, const cj_examples *e, int64_t epoch, cj_tensor *index, cj_tensor **x, cj_tensor **y)
 {
-    int64_t B = cj_numel(index), T = e->length, offset = epoch_offset(e, c->rng.seed, epoch);
+    int64_t B = cj_numel(index), T = e->length, offset = cj__text_offset(e, c->rng.seed, epoch);
     cj_tensor *start = cj_add_scalar(cj_mul_scalar(cj_reshape(index, CJ_SHAPE(B, 1)), (double)T), (double)offset);
     cj_tensor *where = cj_reshape(cj_add(start, cj_arange(c, 0, (double)T, 1, CJ_I64)), CJ_SHAPE(B * T));
     *x = cj_reshape(cj_index_select(e->x, 0, where), CJ_SHAPE(B, T));
@@ -124,15 +124,19 @@ bool cj_examples_of_text(cj_tensor *symbols, int64_t length, cj_examples *out)
 
 /* ---- pairs of sentences -------------------------------------------------------------------------------------------------------------------------- */
 
-/* Columns that rows of words need: up to the last one that is not padding in some row, rounded up so that few shapes occur and each is planned once. */
-static int64_t used_columns(cj_tensor *words)
+int64_t cj__word_columns(int64_t used, int64_t all)
 {
     enum { STEP = 16 };
+    int64_t rounded = (used + STEP - 1) / STEP * STEP;
+    return used < 1 ? 1 : rounded < all ? rounded : all;
+}
+
+static int64_t used_columns(cj_tensor *words)
+{
     cj_tensor *used = cj_any(cj_ne_scalar(words, CJ_WORD_PAD), &(cj_reduce_opts){ .axes = CJ_AXIS(0) });
     int64_t all = cj_size(words, 1);
     cj_tensor *ends = cj_mul(cj_cast(used, CJ_I64), cj_arange(cj_tensor_ctx(words), 1, (double)all + 1, 1, CJ_I64));
-    int64_t n = (int64_t)cj_item(cj_max(ends, NULL)), rounded = (n + STEP - 1) / STEP * STEP;
-    return n < 1 ? 1 : rounded < all ? rounded : all;
+    return cj__word_columns((int64_t)cj_item(cj_max(ends, NULL)), all);
 }
 
 static bool pairs_batch(cj_ctx *c, const cj_examples *e, int64_t epoch, cj_tensor *index, cj_tensor **x, cj_tensor **y)
@@ -154,4 +158,13 @@ bool cj_examples_of_pairs(cj_tensor *x, cj_tensor *y, cj_examples *out)
         return true;
     return cj__error(cj_tensor_ctx(x), CJ_ESHAPE, "examples: pairs are words i64 [n, S] and [n, T], these are %s %s and %s %s",
                      cj_dtype_name(cj_dtype_of(x)), cj__tensor_text(x), cj_dtype_name(cj_dtype_of(y)), cj__tensor_text(y));
+}
+
+cj_examples_kind cj__examples_kind(const cj_examples *e)
+{
+    return e->batch == rows_batch     ? CJ_EXAMPLES_ROWS
+           : e->batch == images_batch ? CJ_EXAMPLES_IMAGES
+           : e->batch == text_batch   ? CJ_EXAMPLES_TEXT
+           : e->batch == pairs_batch  ? CJ_EXAMPLES_PAIRS
+                                      : CJ_EXAMPLES_OTHER;
 }

@@ -386,7 +386,10 @@ bool cj_settings_load(cj_settings *s, const char *folder)
         return false;
     }
     bool ok = true;
-    for (int i = 0; i < s->n && ok; i++) ok = load_item(s, &s->item[i], folder, cJSON_GetObjectItemCaseSensitive(o, s->item[i].key));
+    for (int settings = 0; settings < 2; settings++) /* facts first: another model has other settings, but that is not the point */
+        for (int i = 0; i < s->n && ok; i++)
+            if ((s->item[i].setting != NULL) == (settings == 1))
+                ok = load_item(s, &s->item[i], folder, cJSON_GetObjectItemCaseSensitive(o, s->item[i].key));
     cJSON_Delete(o);
     return ok;
 }

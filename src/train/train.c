@@ -37,6 +37,7 @@ typedef struct loop {
     int log; /* metrics.jsonl, or -1 */
     cj_events *events;
     double started, reported, saved_at;
+    double aside; /* seconds of evaluations and checkpoints since the start */
     int64_t first_step;
     bool cancelled;
 } loop;
@@ -326,7 +327,7 @@ static double running_loss(loop *l)
 
 static double rate(const loop *l)
 {
-    double seconds = now() - l->started;
+    double seconds = now() - l->started - l->aside;
     return seconds > 0 ? (double)(l->k.state.step - l->first_step) * (double)l->o.batch / seconds : 0;
 }
 
@@ -344,6 +345,7 @@ static void report(loop *l, const cj_metrics *val, const char *saved, const char
                                   .loss = running_loss(l),
                                   .lr = cj_optim_lr(l->optim[0]),
                                   .rate = rate(l),
+                                  .flops = cj_plan_statistics(l->plan).flops * rate(l) / (double)l->o.batch,
                                   .seconds = t - l->started,
                                   .left = done > 0 ? (double)(l->total - l->k.state.step) * (t - l->started) / (double)done : NAN,
                                   .peak_bytes = cj_memory_stats(l->ctx).peak,
@@ -401,6 +403,7 @@ static bool swap_out(loop *l)
 static bool evaluate(loop *l)
 {
     cj_train_state *s = &l->k.state;
+    double began = now();
     cj_scope scope = cj_scope_open(l->ctx);
     cj_train_state before = *s;
     bool had_best = l->k.have_best, ok = true;
@@ -415,6 +418,7 @@ static bool evaluate(loop *l)
     if (ok) s->logged = s->step;
     else *s = before, l->k.have_best = had_best;
     cj_scope_close(scope);
+    l->aside += now() - began;
     if (ok) report(l, l->o.val ? &s->val : NULL, NULL, NULL);
     return ok;
 }
@@ -422,6 +426,7 @@ static bool evaluate(loop *l)
 static bool save(loop *l)
 {
     if (!l->o.folder) return true;
+    double began = now();
     if (l->log >= 0 && fsync(l->log) < 0 && errno != EINVAL)
         return cj__error(l->ctx, CJ_EFILE, "%s/metrics.jsonl: %s", l->o.folder, strerror(errno));
     l->k.state.rng = cj_rng_get(l->ctx);
@@ -431,6 +436,7 @@ static bool save(loop *l)
     if (average) ok = swap_out(l) && ok;
     cj_scope_close(s);
     l->saved_at = now();
+    l->aside += l->saved_at - began;
     if (ok) report(l, NULL, l->k.last.model.name, NULL);
     return ok;
 }
@@ -579,6 +585,7 @@ static bool begin(loop *l)
     if (c->error || (l->o.folder && !open_folder(l))) return false;
     if (l->o.folder && l->o.tensorboard && !(l->events = cj_events_open(c, l->o.folder, l->first_step))) return false;
     l->started = l->saved_at = now();
+    l->aside = 0;
     if (l->o.folder && l->k.last.number == 0 && !save(l))
         return false; /* where it began: what a loss that goes wrong early is traced back to */
     if (l->first_step > 0) report(l, NULL, NULL, l->k.last.model.name);

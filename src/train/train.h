@@ -16,6 +16,21 @@ bool cj__run_make(cj_ctx *c, const char *folder); /* the folder and those around
 /* Parameters and buffers of a tree, each once, in the order of their names in checkpoints; returns their number, however many out has room for. */
 int cj__state_of(cj_module *m, cj_tensor **out, int room);
 
+/* ---- examples (examples.c), for those who make the same batches without operators ------------------------------------------------------------ */
+
+typedef enum cj_examples_kind {
+    CJ_EXAMPLES_ROWS,
+    CJ_EXAMPLES_IMAGES,
+    CJ_EXAMPLES_TEXT,
+    CJ_EXAMPLES_PAIRS,
+    CJ_EXAMPLES_OTHER
+} cj_examples_kind;
+cj_examples_kind cj__examples_kind(const cj_examples *e);
+/* Symbols before the first window of an epoch. */
+int64_t cj__text_offset(const cj_examples *e, uint64_t seed, int64_t epoch);
+/* Columns that rows of `all` words need: up to the last one that is not padding in some row, rounded up so that few shapes occur and each is planned once. */
+int64_t cj__word_columns(int64_t used, int64_t all);
+
 /* ---- checkpoints (checkpoint.c) --------------------------------------------------------------------------------------------------------- */
 
 /* What a checkpoint carries besides parameters and optimiser state. */
