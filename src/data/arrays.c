@@ -49,7 +49,7 @@ static cj_tensor *idx_read(const cj_bytes *b)
     const unsigned char *p = cj__bytes_at(b, 0, 4, "an IDX header");
     if (!p) return NULL;
     int type = p[2], ndim = p[3];
-    if (p[0] || p[1]) return cj__bytes_error(b, 0, "two zero bytes were expected, %d %d were found: not an IDX file", p[0], p[1]), NULL;
+    if (p[0] || p[1]) return cj__bytes_error(b, 0, "two zero bytes of an IDX file were expected, %d %d were found", p[0], p[1]), NULL;
     if (type < 8 || type > 14 || type == 10)
         return cj__bytes_error(b, 2, "an IDX type (8, 9, 11 … 14) was expected, %d was found", type), NULL;
     if (ndim < 1 || ndim > CJ_MAX_DIMS)
@@ -150,8 +150,7 @@ static bool wav_chunks(const cj_bytes *b, wav *w)
 {
     const unsigned char *p = cj__bytes_at(b, 0, 12, "a RIFF header");
     if (!p) return false;
-    if (memcmp(p, "RIFF", 4) != 0 || memcmp(p + 8, "WAVE", 4) != 0)
-        return cj__bytes_error(b, 0, "RIFF … WAVE was expected: not a WAV file");
+    if (memcmp(p, "RIFF", 4) != 0 || memcmp(p + 8, "WAVE", 4) != 0) return cj__bytes_error(b, 0, "RIFF … WAVE of a WAV file was expected");
     for (size_t at = 12; !w->data;) {
         p = cj__bytes_at(b, at, 8, w->kind ? "a data chunk" : "a format chunk");
         if (!p) return false;

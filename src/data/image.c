@@ -46,7 +46,7 @@ static bool pixels_alloc(decoder *d, size_t ratio)
 static bool finish(decoder *d, bool ok, cj_pixels *out)
 {
     cj_ctx *c = d->b->ctx;
-    if (!ok && cj_ok(c)) cj__bytes_error(d->b, d->at, "%s", *d->message ? d->message : "an image was expected");
+    if (!ok && cj_ok(c)) cj__bytes_error(d->b, d->at, "a whole image was expected%s%s", *d->message ? "; " : "", d->message);
     size_t area = d->width * d->height;
     unsigned char *planes = ok ? cj__alloc(c, pixel_bytes(d)) : NULL;
     for (size_t k = 0; planes && k < d->channels; k++)
