@@ -169,14 +169,17 @@ int app_data(int argc, char **argv)
     };
     const app_usage usage = { .verb = "data",
                               .line = "[list | info NAME [--picture FILE.png] | get NAME] [--json]",
-                              .text = "Lists the data sets, says what is in one, or fetches its files into $CAJAL_DATA or ~/.cache/cajal.",
+                              .text =
+                                  "Lists the data sets, says what is in one, or fetches its files into $CAJAL_DATA or ~/.cache/cajal\n"
+                                  "(what was interrupted goes on; check sums are checked; $CAJAL_DATA_URL: from URL/FOLDER/FILE instead).",
                               .most = 2,
                               .examples = "  cajal data\n  cajal data get mnist\n  cajal data info mnist --picture mnist.png\n" };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);
     if (args.words == 0 || (args.words == 1 && strcmp(args.word[0], "list") == 0)) return list(json);
     bool get = strcmp(args.word[0], "get") == 0;
-    if (!get && strcmp(args.word[0], "info") != 0) return app_error("'list' or 'info NAME' was expected, '%s' was found", args.word[0]);
+    if (!get && strcmp(args.word[0], "info") != 0)
+        return app_error("'list', 'info NAME' or 'get NAME' was expected, '%s' was found", args.word[0]);
     if (args.words != 2) return app_error("which one? cajal data %s NAME", args.word[0]);
     return get ? data_get(args.word[1]) : info(args.word[1], json, picture);
 }

@@ -76,7 +76,7 @@ table | while read -r readers file functions others; do
         CAJAL_FUZZ_SECONDS=$seconds "$work/fuzz" "$reader" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
     done
     name=$(basename "$file" .c)
-    (cd "$work" && gcov -f -o . "$name.gcda" 2>/dev/null || gcov -f -o . "$name.o") >"$work/report"
+    (cd "$work" && gcov -f -o . "$name.gcda") >"$work/report" 2>/dev/null
     awk -v functions="$functions" -v others="$others" -v readers="$readers" -v file="$file" '
         /^Function / { name = substr($2, 2, length($2) - 2); counts = name ~ functions && (others == "-" || name !~ others) }
         /^File / { counts = 0 }
