@@ -115,6 +115,31 @@ check "names.txt was not asked for" grep -q 'https://.*names.txt' asked
 expect 0 'digits is part of the program' data get digits
 expect 2 "did you mean 'names'" data get nmaes
 expect 2 'which one' data get
+# ---- runs are used without the texts they learnt from ------------------------------------------------------------------------------------------
+
+mkdir -p data/tinyshakespeare data/multi30k
+i=0
+while [ $((i += 1)) -le 400 ]; do printf 'line %d of a text: the cat sat on mat %d.\n' $i $((i * i % 37)); done >data/tinyshakespeare/input.txt
+for part in train val test_2016_flickr; do
+    printf 'Ein Hund läuft.\nZwei Hunde laufen.\nEin Hund schläft.\nZwei Hunde schlafen.\n' >data/multi30k/$part.de
+    printf 'A dog runs.\nTwo dogs run.\nA dog sleeps.\nTwo dogs sleep.\n' >data/multi30k/$part.en
+done
+expect 0 '' train gpt --data tinyshakespeare --steps 2 --out runs/text --quiet dim=16 heads=2 layers=1 context=16
+expect 0 '' train seq2seq --data multi30k-de-en --steps 2 --out runs/pairs --quiet
+head -2 data/multi30k/val.de >new.txt
+expect 0 'line' sample runs/text --prompt 'line ' --length 20
+cp out text.before
+expect 0 '' predict runs/pairs new.txt
+cp out pairs.before
+rm -r data/tinyshakespeare data/multi30k
+expect 0 'line' sample runs/text --prompt 'line ' --length 20
+check "without its text a run writes another one" cmp -s out text.before
+expect 0 '' predict runs/pairs new.txt
+check "without its sentences a run translates otherwise" cmp -s out pairs.before
+expect 2 'judged on multi30k-de-en only, and its files are gone: cajal data get multi30k-de-en' eval runs/pairs
+expect 1 'input.txt was looked for' train --resume --out runs/text
+echo "cajal tokeniser 1" >runs/pairs/target.tokens
+expect 1 "target.tokens: at byte 18: 'kind ' of a tokeniser was expected, the end of the file was found" predict runs/pairs new.txt
 if [ $failures != 0 ]; then
     echo "$failures failed"
     exit 1

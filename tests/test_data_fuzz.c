@@ -216,8 +216,18 @@ static bool words(cj_ctx *c, const char *path)
     int64_t n = cj_is_poison(x) ? -1 : cj_numel(x), *number = malloc((size_t)(n + 2) * sizeof *number);
     char text[256];
     if (n >= 0 && cj_to_i64(x, number, n)) cj_words_text(w, number, n, text, sizeof text);
+    if (n >= 0 && cj_words_save(w, in_folder("kept.tokens"))) cj_words_load(c, in_folder("kept.tokens"));
     free(number);
     return n >= 0 && cj_ok(c);
+}
+
+static bool tokeniser(cj_ctx *c, const char *path)
+{
+    static const char text[] = "the cat, h\xc3\xa9llo  42";
+    cj_tokeniser *t = cj_tokeniser_load(c, path);
+    bool ok = t && (there_and_back(t, text, sizeof text - 1, false) || cj_error(c) == CJ_EVALUE); /* a character that it does not know */
+    if (ok) cj_clear(c);
+    return ok && cj_tokeniser_save(t, in_folder("again.tokens"));
 }
 
 static bool vocabulary(cj_ctx *c, const char *path)
@@ -585,6 +595,7 @@ FUZZ(parallel, CORPUS("three.txt"))
 FUZZ(tokens, CORPUS("*.txt"))
 FUZZ(words, CORPUS("*.txt"))
 FUZZ(vocabulary, CORPUS("*.bpe"))
+FUZZ(tokeniser, CORPUS("*.tokens"))
 FUZZ(mat, FIXTURE("small.mat"), CORPUS("*.mat"))
 FUZZ(gml, CORPUS("*.gml"))
 FUZZ(voc, CORPUS("*.xml"))
@@ -636,6 +647,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(fuzz_tokens),
         cmocka_unit_test(fuzz_words),
         cmocka_unit_test(fuzz_vocabulary),
+        cmocka_unit_test(fuzz_tokeniser),
         cmocka_unit_test(fuzz_mat),
         cmocka_unit_test(fuzz_gml),
         cmocka_unit_test(fuzz_voc),

@@ -33,6 +33,7 @@ images          src/data/folder.c       .                            -
 lines+parallel  src/data/lines.c        .                            -
 tokens          src/data/tokenise.c     .                            cj_token_text|cj_token_number
 tokens+vocabulary src/data/bpe.c        .                            -
+tokeniser       src/data/tokens_file.c  .                            -
 words           src/data/words.c        .                            -
 mat+packed_mat  src/data/mat.c          .                            -
 gml             src/data/gml.c          .                            -
