@@ -11,7 +11,7 @@ TEST_CONTEXT(.threads = 1, .seed = 11);
 /* The fixture: a text of many languages, the lengths of its pieces, its tokens. */
 static char *languages;
 static size_t bytes;
-static int64_t pieces, tokens, *piece, *token;
+static int64_t pieces, tokens, lengths, *piece, *token, *length; /* length: bytes of each token */
 
 static int64_t *numbers(FILE *f, int64_t *n)
 {
@@ -35,13 +35,14 @@ static int load(void **state)
     assert_non_null(f);
     piece = numbers(f, &pieces);
     token = numbers(f, &tokens);
+    length = numbers(f, &lengths);
     fclose(f);
     return 0;
 }
 
 static int unload(void **state)
 {
-    free(languages), free(piece), free(token);
+    free(languages), free(piece), free(token), free(length);
     return teardown(state);
 }
 
@@ -93,6 +94,33 @@ static void gpt2_as_tiktoken_has_it(void **state)
     for (size_t i = 0; i < sizeof noise; i++) noise[i] = (char)dice();
     assert_true(round_trip(t, noise, sizeof noise));
     cj_tokeniser_free(t);
+}
+
+/* languages.bpe has those of GPT-2's merges that this text takes, in their order: the others change nothing in it, so every token is tiktoken's. */
+static void gpt2_without_its_files(void **state)
+{
+    folder_make(state);
+    size_t n;
+    unsigned char *merges = read_all(CJ_SOURCE_DIR "/tests/fixtures/languages.bpe", &n);
+    write_all(in_folder("vocab.bpe"), merges, n);
+    free(merges);
+    cj_tokeniser *t = cj_tokeniser_gpt2(c, folder);
+    if (!t) fail_msg("%s", cj_message(c));
+    int64_t *out = malloc((size_t)tokens * sizeof *out), at = 0;
+    assert_int_equal(cj_encode(t, languages, (int64_t)bytes, out, tokens), tokens);
+    for (int64_t i = 0; i < tokens; i++) {
+        int64_t has;
+        const char *text = cj_token_text(t, out[i], &has);
+        if (has != length[i])
+            fail_msg("token %lld at byte %lld has %lld bytes, not %lld", (long long)i, (long long)at, (long long)has, (long long)length[i]);
+        assert_memory_equal(text, languages + at, (size_t)has);
+        at += has;
+    }
+    assert_int_equal(at, bytes);
+    assert_true(round_trip(t, languages, (int64_t)bytes));
+    free(out);
+    cj_tokeniser_free(t);
+    folder_remove(state);
 }
 
 static void gpt2_refuses(void **state)
@@ -303,8 +331,8 @@ static void tokenisers_in_files(void **state)
         { "cajal tokeniser 1\nkind 9 lower 0 joined 0 specials 0 unknown -1 tokens 0 merges 0 end 0\n", "at byte 87: a kind of tokeniser" },
         { "cajal tokeniser 1\nkind 2 lower 0 joined 0 specials 1 unknown 0 tokens 2 merges 0 end 0\n1 a\n1 a\n",
           "every token once was expected" },
-        { "cajal tokeniser 1\nkind 2 lower 0 joined 0 specials 1 unknown 0 tokens 2 merges 0 end 0\n1 a\n99 b\n",
-          "99 bytes of a token were" },
+        { "cajal tokeniser 1\nkind 2 lower 0 joined 0 specials 1 unknown 0 tokens 2 merges 0 end 0\n1 a\n9 b\n",
+          "9 bytes of a token were expected, 2 were found" },
         { "cajal tokeniser 1\nkind 0 lower 0 joined 0 specials 0 unknown -1 tokens 1 merges 0 end 0\n1 a\n", "none was found for byte 0" },
         { "cajal tokeniser 1\nkind 3 lower 0 joined 0 specials 0 unknown -1 tokens 3 merges 1 end 1\n1 _\n1 a\n2 ab\n1 1 2\n",
           "a token that is the two before it was expected" },
@@ -376,6 +404,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_as_the_regex_module_finds_them),
         cmocka_unit_test(gpt2_as_tiktoken_has_it),
+        cmocka_unit_test(gpt2_without_its_files),
         cmocka_unit_test(gpt2_refuses),
         cmocka_unit_test(byte_pairs),
         cmocka_unit_test(merges_against_a_direct_count),
