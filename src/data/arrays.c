@@ -87,7 +87,7 @@ static bool cifar_read(const cj_bytes *b, size_t labels, cj_tensor **x, cj_tenso
     cj_ctx *c = b->ctx;
     size_t record = labels + 3072, n = b->n / record, room = n * 3072 > n * labels * 8 ? n * 3072 : n * labels * 8;
     if (!n || b->n % record)
-        return cj__bytes_error(b, n * record, "records of %zu bytes were expected, %zu bytes are left over", record, b->n % record);
+        return cj__bytes_error(b, n * record, "records of %zu bytes were expected, a rest of %zu bytes was found", record, b->n % record);
     unsigned char *out = cj__alloc(c, room);
     if (!out) return false;
     for (size_t i = 0; i < n; i++) memcpy(out + i * 3072, b->data + i * record + labels, 3072);
@@ -188,7 +188,7 @@ static cj_tensor *wav_read(const cj_bytes *b, int64_t *rate)
     if (!wav_chunks(b, &w)) return NULL;
     size_t size = (size_t)w.bits / 8, frame = size * (size_t)w.channels, frames = w.n / frame, channels = (size_t)w.channels;
     if (w.n % frame)
-        return cj__bytes_error(b, w.data, "frames of %zu bytes were expected, %zu bytes are left over", frame, w.n % frame), NULL;
+        return cj__bytes_error(b, w.data, "frames of %zu bytes were expected, a rest of %zu bytes was found", frame, w.n % frame), NULL;
     size_t room = frames * channels * sizeof(float);
     float *out = cj__alloc(b->ctx, room ? room : 1);
     if (!out) return NULL;
