@@ -73,7 +73,7 @@ static void what_readers_say(void **state)
         { cifar, "corpus/small.cifar", WRONG, "at byte 0: records of 3073 bytes were expected, a rest of 19 bytes was found" },
         { cifar, "corpus/small.cifar", CUT, "at byte 0: records of 3073 bytes were expected, a rest of 2048 bytes was found" },
         { csv, "corpus/quotes.csv", CUT, "at byte 29: 3 columns were expected in row 2, 2 were found" },
-        { csv, "corpus/quotes.csv", DAMAGED, "at byte 29: 3 columns were expected in row 2, 2 were found" },
+        { csv, "corpus/quotes.csv", DAMAGED, "at byte 30: a table in text was expected, a zero byte was found" },
         { csv, "corpus/quotes.csv", HOSTILE, "at byte 18: 1 columns were expected in row 1, 3 were found" },
         { npy, "fixtures/f4.npy", WRONG, "at byte 0: \\x93NUMPY of an .npy file was expected, 50 4b 03 were found" },
         { npy, "fixtures/f4.npy", CUT, "at byte 8: a header of at most 91 bytes was expected, one of 118 was found" },
