@@ -42,7 +42,7 @@ test: setup
 
 test-long: setup
 	@$(MAKE) --no-print-directory all
-	@CAJAL_LONG=1 $(call CTEST,$(BUILD)) --timeout 7200 -O $(BUILD)/test-long.log; status=$$?; grep 'tests passed' $(BUILD)/test-long.log; exit $$status
+	@CAJAL_LONG=1 CAJAL_FUZZ_SECONDS=$${CAJAL_FUZZ_SECONDS:-600} $(call CTEST,$(BUILD)) --timeout 7200 -O $(BUILD)/test-long.log; status=$$?; grep 'tests passed' $(BUILD)/test-long.log; exit $$status
 
 bench: all
 	$(BUILD)/cajal bench

@@ -99,6 +99,7 @@ typedef struct app_job {
     int64_t all_val;              /* examples in val: of a text, training looks at the first of them only */
     cj_csr graph;                 /* of nodes: normalised */
     cj_words *source, *target;    /* of translations: vocabularies */
+    cj_dataset kept;              /* of a run whose text is gone: its alphabet; data points here, and has no rows */
 } app_job;
 
 typedef struct app_job_opts {
@@ -108,12 +109,14 @@ typedef struct app_job_opts {
     int settings;
     const char *epochs, *steps;
     int fold, folds; /* folds > 0: the training rows without this part (0 …) of so many, which is what to choose by */
+    bool use;        /* the run is used, not trained: where its text is gone, what the folder kept of it is enough */
 } app_job_opts;
 
 /* Everything up to the model with its initial parameters. APP_OK or the exit status after an error; the context is to be freed either way. */
 int app_job_open(app_job *j, const app_job_opts *o);
 void app_job_close(app_job *j);
-cj_module *app_build(app_job *j); /* the model anew, with the same initial parameters; NULL after an error */
+bool app_job_keep(app_job *j, const char *folder); /* what a run needs of its texts to be used without them; false after an error */
+cj_module *app_build(app_job *j);                  /* the model anew, with the same initial parameters; NULL after an error */
 /* Opens the run in folder and loads its parameters. */
 int app_job_load(app_job *j, const char *folder, const char *device, const char *threads, bool best, int64_t *step);
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "app/data.h"
 
@@ -102,6 +103,22 @@ static bool is_known(const char *name)
     return false;
 }
 
+/* The picture, where it was asked for; else in runs/data, if it can be drawn and written at all. */
+static void show_picture(cj_ctx *c, const cj_dataset *d, const char *asked, bool json)
+{
+    char usual[160];
+    const char *path = asked ? asked : usual;
+    snprintf(usual, sizeof usual, "runs/data/%s.png", d->name);
+    if (!asked) {
+        if (json) return;
+        mkdir("runs", 0777);
+        mkdir("runs/data", 0777);
+    }
+    bool ok = data_picture(c, d, path);
+    if (ok && !json) printf("Picture: %s\n", path);
+    if (!ok && !asked) cj_clear(c);
+}
+
 static int info(const char *name, bool json, const char *picture)
 {
     if (!is_known(name)) return data_unknown(name);
@@ -152,7 +169,7 @@ static int info(const char *name, bool json, const char *picture)
             print_rows(d, train, val, test);
         }
     }
-    if (picture && cj_ok(c) && data_picture(c, d, picture) && !json) printf("Picture: %s\n", picture);
+    if (cj_ok(c)) show_picture(c, d, picture, json);
     int status = cj_ok(c) ? APP_OK : app_fail(c);
     cj_ctx_free(c);
     return status;
@@ -164,19 +181,23 @@ int app_data(int argc, char **argv)
     const char *picture = NULL;
     const app_option options[] = {
         { "--json", NULL, "one object per line: name, family, summary", NULL, &json },
-        { "--picture", "FILE", "info: draws it too, a PNG: a sheet of images, or a plot", &picture, NULL },
+        { "--picture", "FILE", "info: where the picture goes, a sheet of images or a plot; runs/data/NAME.png by default", &picture, NULL },
         { 0 },
     };
-    const app_usage usage = { .verb = "data",
-                              .line = "[list | info NAME [--picture FILE.png] | get NAME] [--json]",
-                              .text = "Lists the data sets, says what is in one, or fetches its files into $CAJAL_DATA or ~/.cache/cajal.",
-                              .most = 2,
-                              .examples = "  cajal data\n  cajal data get mnist\n  cajal data info mnist --picture mnist.png\n" };
+    const app_usage usage = {
+        .verb = "data",
+        .line = "[list | info NAME [--picture FILE.png] | get NAME] [--json]",
+        .text = "Lists the data sets, says what is in one, or fetches its files into $CAJAL_DATA or ~/.cache/cajal\n"
+                "(what was interrupted goes on; check sums are checked; $CAJAL_DATA_URL: from URL/FOLDER/FILE instead).",
+        .most = 2,
+        .examples = "  cajal data\n  cajal data get mnist\n  cajal data info mnist\n  cajal data info iris --picture iris.png\n"
+    };
     app_args args;
     APP_PARSE(&usage, options, argc, argv, &args);
     if (args.words == 0 || (args.words == 1 && strcmp(args.word[0], "list") == 0)) return list(json);
     bool get = strcmp(args.word[0], "get") == 0;
-    if (!get && strcmp(args.word[0], "info") != 0) return app_error("'list' or 'info NAME' was expected, '%s' was found", args.word[0]);
+    if (!get && strcmp(args.word[0], "info") != 0)
+        return app_error("'list', 'info NAME' or 'get NAME' was expected, '%s' was found", args.word[0]);
     if (args.words != 2) return app_error("which one? cajal data %s NAME", args.word[0]);
     return get ? data_get(args.word[1]) : info(args.word[1], json, picture);
 }

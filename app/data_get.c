@@ -1,5 +1,5 @@
 /* cajal data get NAME: fetches the files of a data set with the curl program (or wget), goes on where an earlier attempt stopped, checks the SHA-256 of every
- * file and only then gives it its name.
+ * file and only then gives it its name.  $CAJAL_DATA_URL names another place to fetch them from: URL/FOLDER/FILE.
  */
 #include <errno.h>
 #include <limits.h>
@@ -29,9 +29,26 @@ static int run(const char *const *argv)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 126;
 }
 
+/* What curl's exit status means, in words. */
+static const char *reason(int status)
+{
+    switch (status) {
+    case 6: return "the server's name is unknown; is there a network?";
+    case 7: return "the server cannot be reached; is there a network?";
+    case 18:
+    case 56: return "the connection broke";
+    case 22: return "the server has no such file";
+    case 23: return "it cannot be written here";
+    case 28: return "the server did not answer in time; is there a network?";
+    case 35:
+    case 60: return "the connection is not safe";
+    default: return "is there a network?";
+    }
+}
+
 static int fetch(const char *url, const char *path)
 {
-    const char *const curl[] = { "curl", "-fL", isatty(2) ? "-#" : "-sS", "--retry", "2", "--connect-timeout", "20", "-C", "-", "-o", path,
+    const char *const curl[] = { "curl", "-fL", isatty(2) ? "-#" : "-s", "--retry", "2", "--connect-timeout", "20", "-C", "-", "-o", path,
                                  url,    NULL };
     const char *const wget[] = { "wget", "-q", "-c", "-T", "20", "-t", "2", "-O", path, url, NULL };
     int status = run(curl);
@@ -41,11 +58,13 @@ static int fetch(const char *url, const char *path)
         unlink(path);
         status = run(curl);
     }
-    if (status)
-        return app_error(
-            "%s could not be fetched (status %d); is there a network? What came so far is kept, and the next call goes on there", url,
-            status);
-    return APP_OK;
+    if (!status) return APP_OK;
+    struct stat s;
+    bool part = stat(path, &s) == 0 && s.st_size > 0;
+    if (!part) unlink(path);
+    app_error("%s could not be fetched (status %d): %s%s", url, status, reason(status),
+              part ? "; what came so far is kept, and the next call goes on there" : "");
+    return APP_FAILED;
 }
 
 /* The SHA-256 of a file; false when it cannot be read. */
@@ -80,7 +99,8 @@ static int make_folders(char *path)
 
 static int get_file(const data_file *f, const char *root)
 {
-    char path[PATH_MAX], part[PATH_MAX + 8], hex[65];
+    char path[PATH_MAX], part[PATH_MAX + 8], url[PATH_MAX], hex[65];
+    const char *from = getenv("CAJAL_DATA_URL");
     if (snprintf(path, sizeof path, "%s/%s/%s", root, f->folder, f->file) >= (int)sizeof path)
         return app_error("a path of more than %d bytes", PATH_MAX);
     snprintf(part, sizeof part, "%s.part", path);
@@ -89,12 +109,15 @@ static int get_file(const data_file *f, const char *root)
         return APP_OK;
     }
     int status = make_folders(path);
-    if (status == APP_OK) status = fetch(f->url, part);
+    if (from && *from) snprintf(url, sizeof url, "%s/%s/%s", from, f->folder, f->file);
+    else snprintf(url, sizeof url, "%s", f->url);
+    if (status == APP_OK) status = fetch(url, part);
     if (status != APP_OK) return status;
     if (!sum_of(part, hex)) return app_error("%s: %s", part, strerror(errno));
     if (*f->sha256 && strcmp(hex, f->sha256) != 0) {
         unlink(part);
-        return app_error("%s: SHA-256 %s was expected, %s was found; the file was removed", f->url, f->sha256, hex);
+        app_error("%s: SHA-256 %s was expected, %s was found; the file was removed", url, f->sha256, hex);
+        return APP_FAILED;
     }
     if (rename(part, path)) return app_error("%s: %s", path, strerror(errno));
     printf("%s/%s %s\n", f->folder, f->file, *f->sha256 ? "fetched, check sum good" : "fetched");

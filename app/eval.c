@@ -153,6 +153,9 @@ int app_eval(int argc, char **argv)
     app_job j;
     int64_t step;
     int status = app_job_load(&j, args.word[0], device, threads, !last, &step);
+    if (status == APP_OK && j.test.n == 0 && j.data == &j.kept)
+        status =
+            app_error("%s can be judged on %s only, and its files are gone: cajal data get %s", args.word[0], j.data->name, j.data->name);
     if (status == APP_OK) status = evaluate(&j, args.word[0], step, json);
     app_job_close(&j);
     return status;

@@ -110,7 +110,8 @@ static int import(app_job *j, const char *file, const char *folder)
     if (!a) return app_fail(j->ctx);
     taker k = { .ctx = j->ctx, .archive = a, .file = file };
     cj_module_state(j->net, take, &k);
-    if (!cj_ok(j->ctx) || !cj_settings_save(j->settings, folder) || !cj_run_save(j->net, folder)) return app_fail(j->ctx);
+    if (!cj_ok(j->ctx) || !cj_settings_save(j->settings, folder) || !app_job_keep(j, folder) || !cj_run_save(j->net, folder))
+        return app_fail(j->ctx);
     printf("%s: %d tensors of %s\n", folder, k.taken, file);
     if (a->count > k.taken)
         fprintf(stderr, "cajal: warning: %d tensors of %s have no place in %s\n", a->count - k.taken, file, j->model->name);

@@ -145,6 +145,51 @@ static bool known_data(const char *name)
     return false;
 }
 
+/* ---- what a run keeps of its texts ---------------------------------------------------------------------------------------------------------- */
+
+static const char *const kept_words[] = { "source.tokens", "target.tokens" };
+
+bool app_job_keep(app_job *j, const char *folder)
+{
+    const cj_words *words[] = { j->source, j->target };
+    char path[4096];
+    for (int k = 0; k < 2 && words[k]; k++)
+        if (snprintf(path, sizeof path, "%s/%s", folder, kept_words[k]) >= (int)sizeof path || !cj_words_save(words[k], path)) return false;
+    return true;
+}
+
+/* The vocabulary that the run has, or that of the sentences. */
+static cj_words *vocabulary(app_job *j, const char *folder, int which, const cj_lines *sentences)
+{
+    char path[4096];
+    if (folder && snprintf(path, sizeof path, "%s/%s", folder, kept_words[which]) < (int)sizeof path && access(path, F_OK) == 0)
+        return cj_words_load(j->ctx, path);
+    return sentences ? cj_words_new(j->ctx, sentences->line, sentences->n) : NULL;
+}
+
+/* A text's alphabet or a translation's vocabularies out of the run folder instead of its data; false where it has none. */
+static bool open_kept(app_job *j, const char *folder)
+{
+    cj_dataset *d = &j->kept;
+    char hex[640] = "";
+    *d = (cj_dataset){ .name = cj_settings_text(j->settings, "data"), .summary = "" };
+    j->task = j->model->task;
+    if (j->task == CJ_TASK_TRANSLATE) {
+        j->source = vocabulary(j, folder, 0, NULL);
+        j->target = j->source ? vocabulary(j, folder, 1, NULL) : NULL;
+        j->data = j->target ? d : NULL;
+    } else if (j->task == CJ_TASK_NEXT_TOKEN && cj_run_fact(j->ctx, folder, "alphabet", hex, sizeof hex)) {
+        d->is_text = true;
+        for (int i = 0; i < 256; i++) d->number[i] = -1;
+        for (unsigned byte; sscanf(hex + 2 * d->classes, "%2x", &byte) == 1 && d->classes < 256;) {
+            d->symbol[d->classes] = (unsigned char)byte;
+            d->number[byte] = (int16_t)d->classes++;
+        }
+        if (d->classes) j->data = d, note_alphabet(j);
+    }
+    return j->data != NULL;
+}
+
 static int open_data(app_job *j, const app_job_opts *o, const char *name)
 {
     if (!known_data(name)) return APP_FAILED;
@@ -154,6 +199,13 @@ static int open_data(app_job *j, const app_job_opts *o, const char *name)
     if (j->data && share > 0 && j->data->train_y && !has_rows(j->data->val_x)) {
         cj_dataset_free(j->data);
         j->data = cj_dataset_open(j->ctx, name, .validation = share);
+    }
+    if (!j->data && o->use && cj_error(j->ctx) == CJ_EFILE) { /* its files are not there */
+        char message[CJ_MAX_MESSAGE];
+        snprintf(message, sizeof message, "%s", cj_message(j->ctx));
+        cj_clear(j->ctx);
+        if (open_kept(j, o->folder)) return APP_OK;
+        if (cj_ok(j->ctx)) cj_fail(j->ctx, CJ_EFILE, "%s", message);
     }
     if (!j->data) return app_fail(j->ctx);
     cj_dataset *d = j->data;
@@ -172,8 +224,8 @@ static int open_data(app_job *j, const app_job_opts *o, const char *name)
         examples_of_nodes(j, d->graph->val, &j->val);
         examples_of_nodes(j, d->graph->test, &j->test);
     } else if (j->task == CJ_TASK_TRANSLATE) {
-        j->source = cj_words_new(j->ctx, d->lines[0]->line, d->lines[0]->n);
-        j->target = cj_words_new(j->ctx, d->target[0]->line, d->target[0]->n);
+        j->source = vocabulary(j, o->folder, 0, d->lines[0]);
+        j->target = vocabulary(j, o->folder, 1, d->target[0]);
         if (!cj_ok(j->ctx)) return app_fail(j->ctx);
         examples_of_lines(j, 0, &j->train);
         examples_of_lines(j, 1, &j->val);
@@ -261,7 +313,7 @@ void app_job_close(app_job *j)
 
 int app_job_load(app_job *j, const char *folder, const char *device, const char *threads, bool best, int64_t *step)
 {
-    int status = app_job_open(j, &(app_job_opts){ .folder = folder, .device = device, .threads = threads });
+    int status = app_job_open(j, &(app_job_opts){ .folder = folder, .device = device, .threads = threads, .use = true });
     if (status) return status;
     char alphabet[640];
     if (j->data->is_text && cj_run_fact(j->ctx, folder, "alphabet", alphabet, sizeof alphabet) &&

@@ -203,7 +203,8 @@ int app_run_once(const app_run *run, app_outcome *out)
     how.folder = configured || !how.model ? run->folder : NULL;
     app_job j;
     int status = app_job_open(&j, &how);
-    if (status == APP_OK && run->folder && !configured && !cj_settings_save(j.settings, run->folder)) status = app_fail(j.ctx);
+    bool keep = run->folder && !configured;
+    if (status == APP_OK && keep && !(cj_settings_save(j.settings, run->folder) && app_job_keep(&j, run->folder))) status = app_fail(j.ctx);
     if (status == APP_OK) status = train(&j, run, out);
     app_job_close(&j);
     return status;

@@ -53,7 +53,7 @@ expect 0 'digits' data
 expect 0 '"name":"iris"' data list --json
 expect 0 '1,797 rows of 64 numbers' data info digits
 expect 2 "did you mean 'digits'" data info digit
-expect 2 "'list' or 'info NAME' was expected" data nonsense
+expect 2 "'list', 'info NAME' or 'get NAME' was expected" data nonsense
 expect 2 'which one' data info
 expect 0 'kernels' doctor
 expect 0 '"item":"threads"' doctor --json

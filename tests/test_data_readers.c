@@ -86,7 +86,8 @@ static void idx(void **state)
     assert_values(cj_idx_load(c, file("a", f64, sizeof f64)), -2.5);
     damage(load_idx, file("a", u8, sizeof u8), 3000);
     assert_refused(CJ_EFILE, "6 bytes of elements were expected, 5 were found", cj_idx_load(c, file("a", u8, sizeof u8 - 1)));
-    assert_refused(CJ_EFILE, "at byte 0: two zero bytes were expected, 80 75 were found", cj_idx_load(c, TEXT("a", "PK\3\4")));
+    assert_refused(CJ_EFILE, "at byte 0: two zero bytes of an IDX file were expected, 80 75 were found",
+                   cj_idx_load(c, TEXT("a", "PK\3\4")));
     assert_refused(CJ_EFILE, "No such file", cj_idx_load(c, in_folder("none")));
     assert_refused(CJ_EFILE, "a folder, not a file", cj_idx_load(c, folder));
     static const unsigned char huge[] = { 0, 0, 8, 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0 };
@@ -185,7 +186,8 @@ static void sound(void **state)
     assert_values(cj_wav_load(c, file("s", b, wav(b, 3, 1, 64, &d, 8)), NULL), -0.125);
     damage(load_wav, file("s", b, wav(b, 1, 1, 16, "\1\0\2\0", 4)), 3000);
     assert_refused(CJ_EFILE, "format 6 of 8 bits was found", cj_wav_load(c, file("s", b, wav(b, 6, 1, 8, "a", 1)), NULL));
-    assert_refused(CJ_EFILE, "RIFF … WAVE was expected", cj_wav_load(c, TEXT("s", "RIFX....WAVE"), NULL));
+    assert_refused(CJ_EFILE, "RIFF … WAVE of a WAV file was expected, 'RIFX....WAVE' was found",
+                   cj_wav_load(c, TEXT("s", "RIFX....WAVE"), NULL));
 }
 
 /* ---- CSV -------------------------------------------------------------------------------------------------------------------------------------- */
@@ -489,14 +491,15 @@ static void gml(void **state)
     assert_values(g->offset, 0, 0, 1);
     assert_null(g->weight);
     damage(load_gml, TEXT("k", "graph[node[id 1]node[id 2 label \"q\"]edge[source 1 target 2]]"), 3000);
-    assert_refused(CJ_EFILE, "node 9 was found in edge 0 only",
+    assert_refused(CJ_EFILE, "at byte 27: edges between nodes were expected, node 9 was found in edge 0 only",
                    cj_gml_load(c, TEXT("k", "graph [ node [ id 1 ] edge [ source 1 target 9 ] ]")));
-    assert_refused(CJ_EFILE, "1 was found twice", cj_gml_load(c, TEXT("k", "graph [ node [ id 1 ] node [ id 1 ] ]")));
-    assert_refused(CJ_EFILE, "not a GML file", cj_gml_load(c, TEXT("k", "{}")));
+    assert_refused(CJ_EFILE, "at byte 27: every id once was expected, 1 was found twice",
+                   cj_gml_load(c, TEXT("k", "graph [ node [ id 1 ] node [ id 1 ] ]")));
+    assert_refused(CJ_EFILE, "graph [ of a GML file was expected, '{}' was found", cj_gml_load(c, TEXT("k", "{}")));
     assert_refused(CJ_EFILE, "an id was expected", cj_gml_load(c, TEXT("k", "graph [ node [ label \"a\" ] ]")));
     char deep[1000] = "graph [ ";
     for (int i = 0; i < 100; i++) strcat(deep, "a [ ");
-    assert_refused(CJ_EFILE, "nested more than 64 deep", cj_gml_load(c, file("k", deep, strlen(deep))));
+    assert_refused(CJ_EFILE, "nested at most 64 deep were expected", cj_gml_load(c, file("k", deep, strlen(deep))));
     if (!real("karate/karate.gml")) return;
     g = cj_gml_load(c, real("karate/karate.gml"));
     assert_int_equal(g->nodes, 34);

@@ -11,7 +11,7 @@ TEST_CONTEXT(.threads = 1, .seed = 11);
 /* The fixture: a text of many languages, the lengths of its pieces, its tokens. */
 static char *languages;
 static size_t bytes;
-static int64_t pieces, tokens, *piece, *token;
+static int64_t pieces, tokens, lengths, *piece, *token, *length; /* length: bytes of each token */
 
 static int64_t *numbers(FILE *f, int64_t *n)
 {
@@ -35,13 +35,14 @@ static int load(void **state)
     assert_non_null(f);
     piece = numbers(f, &pieces);
     token = numbers(f, &tokens);
+    length = numbers(f, &lengths);
     fclose(f);
     return 0;
 }
 
 static int unload(void **state)
 {
-    free(languages), free(piece), free(token);
+    free(languages), free(piece), free(token), free(length);
     return teardown(state);
 }
 
@@ -93,6 +94,33 @@ static void gpt2_as_tiktoken_has_it(void **state)
     for (size_t i = 0; i < sizeof noise; i++) noise[i] = (char)dice();
     assert_true(round_trip(t, noise, sizeof noise));
     cj_tokeniser_free(t);
+}
+
+/* languages.bpe has those of GPT-2's merges that this text takes, in their order: the others change nothing in it, so every token is tiktoken's. */
+static void gpt2_without_its_files(void **state)
+{
+    folder_make(state);
+    size_t n;
+    unsigned char *merges = read_all(CJ_SOURCE_DIR "/tests/fixtures/languages.bpe", &n);
+    write_all(in_folder("vocab.bpe"), merges, n);
+    free(merges);
+    cj_tokeniser *t = cj_tokeniser_gpt2(c, folder);
+    if (!t) fail_msg("%s", cj_message(c));
+    int64_t *out = malloc((size_t)tokens * sizeof *out), at = 0;
+    assert_int_equal(cj_encode(t, languages, (int64_t)bytes, out, tokens), tokens);
+    for (int64_t i = 0; i < tokens; i++) {
+        int64_t has;
+        const char *text = cj_token_text(t, out[i], &has);
+        if (has != length[i])
+            fail_msg("token %lld at byte %lld has %lld bytes, not %lld", (long long)i, (long long)at, (long long)has, (long long)length[i]);
+        assert_memory_equal(text, languages + at, (size_t)has);
+        at += has;
+    }
+    assert_int_equal(at, bytes);
+    assert_true(round_trip(t, languages, (int64_t)bytes));
+    free(out);
+    cj_tokeniser_free(t);
+    folder_remove(state);
 }
 
 static void gpt2_refuses(void **state)
@@ -242,6 +270,83 @@ static void vocabularies(void **state)
 }
 
 /* tok.tradeoff: larger vocabularies, shorter sequences: characters, byte pairs, words; a model of neighbours in bits per character beside it */
+/* ---- in files ------------------------------------------------------------------------------------------------------------------------------------------ */
+
+/* The same numbers for the same text, and the same text for the same numbers, after a way through a file. */
+static void same_from_file(cj_tokeniser *t, const char *text, int64_t n)
+{
+    const char *path = in_folder("kept.tokens");
+    assert_true(cj_tokeniser_save(t, path));
+    cj_tokeniser *again = cj_tokeniser_load(c, path);
+    if (!again) fail_msg("%s", cj_message(c));
+    assert_int_equal(cj_tokeniser_size(again), cj_tokeniser_size(t));
+    for (int64_t k = 0; k < cj_tokeniser_size(t); k++) {
+        int64_t a, b;
+        const char *x = cj_token_text(t, k, &a), *y = cj_token_text(again, k, &b);
+        assert_int_equal(a, b);
+        assert_memory_equal(x, y, (size_t)a);
+    }
+    int64_t count = cj_encode(t, text, n, NULL, 0), *x = malloc(((size_t)count + 1) * sizeof *x),
+            *y = malloc(((size_t)count + 1) * sizeof *y);
+    assert_true(count > 0);
+    assert_int_equal(cj_encode(t, text, n, x, count), count);
+    assert_int_equal(cj_encode(again, text, n, y, count), count);
+    assert_memory_equal(x, y, (size_t)count * sizeof *x);
+    int64_t bytes_of = cj_decode(t, x, count, NULL, 0);
+    assert_int_equal(cj_decode(again, x, count, NULL, 0), bytes_of);
+    free(x), free(y);
+    cj_tokeniser_free(again);
+    cj_tokeniser_free(t);
+}
+
+static bool kept_words(cj_ctx *k)
+{
+    cj_words *w = cj_words_new(k, (const char *[]){ "a rose is a rose" }, 1), *v = NULL;
+    bool ok = w && cj_words_save(w, in_folder("memory.tokens")) && (v = cj_words_load(k, in_folder("memory.tokens"))) != NULL;
+    return ok && cj_words_count(v) == 4 + 2;
+}
+
+static void tokenisers_in_files(void **state)
+{
+    static const char *const specials[] = { "<pad>", "<unk>", NULL };
+    folder_make(state);
+    int64_t n = (int64_t)bytes;
+    same_from_file(cj_tokeniser_bytes(c), languages, n);
+    same_from_file(cj_tokeniser_bytes(c, .specials = specials), languages, n);
+    same_from_file(cj_tokeniser_characters(c, languages, n, .specials = specials), languages, n);
+    same_from_file(cj_tokeniser_words(c, languages, n, .least = 2, .lower = true), languages, n);
+    same_from_file(cj_tokeniser_words(c, languages, n, .joined = true, .lower = true, .specials = specials), languages, n);
+    same_from_file(cj_tokeniser_bpe(c, languages, n, .vocabulary = 500), languages, n);
+    same_from_file(cj_tokeniser_bpe(c, languages, n, .vocabulary = 900, .word_end = "_", .specials = specials), languages, n);
+    cj_tokeniser *t = cj_tokeniser_bytes(c);
+    assert_true(cj_tokeniser_save(t, in_folder("bytes.tokens")));
+    assert_refused(CJ_EFILE, "a vocabulary of words was expected, another tokeniser was found",
+                   cj_words_load(c, in_folder("bytes.tokens")));
+    assert_refused(CJ_EFILE, "No such file", cj_tokeniser_load(c, in_folder("none")));
+    assert_refused(CJ_EFILE, "No such file", cj_tokeniser_save(t, in_folder("none/x")));
+    const struct {
+        const char *text, *word;
+    } bad[] = {
+        { "", "at byte 0: 'cajal tokeniser 1' of a tokeniser was expected, the end of the file was found" },
+        { "cajal tokeniser 1\nkind 9 lower 0 joined 0 specials 0 unknown -1 tokens 0 merges 0 end 0\n", "at byte 87: a kind of tokeniser" },
+        { "cajal tokeniser 1\nkind 2 lower 0 joined 0 specials 1 unknown 0 tokens 2 merges 0 end 0\n1 a\n1 a\n",
+          "every token once was expected" },
+        { "cajal tokeniser 1\nkind 2 lower 0 joined 0 specials 1 unknown 0 tokens 2 merges 0 end 0\n1 a\n9 b\n",
+          "9 bytes of a token were expected, 2 were found" },
+        { "cajal tokeniser 1\nkind 0 lower 0 joined 0 specials 0 unknown -1 tokens 1 merges 0 end 0\n1 a\n", "none was found for byte 0" },
+        { "cajal tokeniser 1\nkind 3 lower 0 joined 0 specials 0 unknown -1 tokens 3 merges 1 end 1\n1 _\n1 a\n2 ab\n1 1 2\n",
+          "a token that is the two before it was expected" },
+        { "cajal tokeniser 1\nkind 1 lower 0 joined 0 specials 0 unknown -1 tokens 1 merges 0 end 0\n1 a\nmore",
+          "the end of the file was expected, 'more'" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        write_all(in_folder("bad.tokens"), bad[i].text, strlen(bad[i].text));
+        assert_refused(CJ_EFILE, bad[i].word, cj_tokeniser_load(c, in_folder("bad.tokens")));
+    }
+    fail_every_allocation(kept_words);
+    folder_remove(state);
+}
+
 static double bits_per_character(const cj_tokeniser *t, const char *text, int64_t n, double *tokens_per_character)
 {
     int64_t count = cj_encode(t, text, n, NULL, 0), *x = malloc((size_t)count * sizeof *x), size = cj_tokeniser_size(t);
@@ -299,12 +404,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_as_the_regex_module_finds_them),
         cmocka_unit_test(gpt2_as_tiktoken_has_it),
+        cmocka_unit_test(gpt2_without_its_files),
         cmocka_unit_test(gpt2_refuses),
         cmocka_unit_test(byte_pairs),
         cmocka_unit_test(merges_against_a_direct_count),
         cmocka_unit_test(vocabularies),
         cmocka_unit_test(vocabulary_against_length),
         cmocka_unit_test(no_memory),
+        cmocka_unit_test(tokenisers_in_files),
     };
     return cmocka_run_group_tests(tests, load, unload);
 }

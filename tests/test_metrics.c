@@ -1,4 +1,4 @@
-/* Metrics: the catalogue's numbers, closed forms, and sacreBLEU's scores and tokens. */
+/* Metrics: the catalogue's numbers, closed forms, scikit-learn's numbers (tools/fixtures_metrics.py), and sacreBLEU's scores and tokens. */
 #include "support.h"
 
 TEST_CONTEXT(.threads = 1, .seed = 31);
@@ -159,6 +159,78 @@ static void metric_regression(void **state)
     assert_refused(CJ_ESHAPE, "regression_scores: ", cj_r2(p, F64(c, CJ_SHAPE(2), 1, 2)));
 }
 
+/* ---- scikit-learn --------------------------------------------------------------------------------------------------------------------------------------- */
+
+/* The numbers of a line of tests/fixtures/metrics.txt, f64 [n]. */
+static cj_tensor *fixture(const char *name)
+{
+    FILE *f = fopen("tests/fixtures/metrics.txt", "r");
+    assert_non_null(f);
+    char found[64], word[64];
+    int n;
+    cj_tensor *t = NULL;
+    while (!t && fscanf(f, "%63s %d", found, &n) == 2) {
+        double *v = malloc((size_t)n * sizeof *v);
+        for (int i = 0; i < n; i++) {
+            assert_int_equal(fscanf(f, "%63s", word), 1);
+            v[i] = strtod(word, NULL);
+        }
+        if (strcmp(found, name) == 0) t = cj_from_f64(c, v, CJ_SHAPE(n));
+        free(v);
+    }
+    fclose(f);
+    if (!t) fail_msg("the fixture has no %s", name);
+    return t;
+}
+
+static void assert_same(const char *name, cj_tensor *t)
+{
+    cj_tensor *want = fixture(name);
+    assert_int_equal(cj_numel(t), cj_numel(want));
+    for (int64_t i = 0; i < cj_numel(want); i++)
+        if (!(value_at(t, i) == value_at(want, i) || fabs(value_at(t, i) - value_at(want, i)) <= 1e-13))
+            fail_msg("%s[%lld] is %.17g, not %.17g", name, (long long)i, value_at(t, i), value_at(want, i));
+}
+
+static void as_scikit_learn(void **state)
+{
+    (void)state;
+    enum { N = 60, C = 5 };
+    cj_tensor *y = cj_cast(fixture("target"), CJ_I64), *scores = cj_reshape(fixture("scores"), CJ_SHAPE(N, C));
+    assert_same("accuracy", cj_full(c, cj_accuracy(scores, y), CJ_SHAPE(1), CJ_F64));
+    cj_tensor *ranks = cj_reshape(fixture("ranks"), CJ_SHAPE(N, C)), *top = fixture("top");
+    for (int k = 1; k < C; k++) assert_near(cj_top_k_accuracy(ranks, y, k), value_at(top, k - 1), 1e-15);
+    cj_tensor *confusion = cj_confusion_matrix(cj_argmax(scores, .axes = CJ_AXIS(-1)), y, C), *classes = fixture("classes");
+    assert_same("confusion", confusion);
+    for (int k = 0; k < C; k++) { /* the last class never occurs */
+        cj_class_scores s = cj_precision_recall(confusion, k);
+        assert_near(s.precision, value_at(classes, 4 * k), 1e-15);
+        assert_near(s.recall, value_at(classes, 4 * k + 1), 1e-15);
+        assert_near(s.f1, value_at(classes, 4 * k + 2), 1e-15);
+        assert_near((double)s.support, value_at(classes, 4 * k + 3), 0);
+    }
+    const char *const means[] = { [CJ_MACRO] = "macro", [CJ_WEIGHTED] = "weighted", [CJ_MICRO] = "micro" };
+    for (int k = 0; k < 3; k++) {
+        cj_class_scores s = cj_precision_recall_mean(confusion, (cj_class_mean)k);
+        assert_same(means[k], F64(c, CJ_SHAPE(3), s.precision, s.recall, s.f1));
+    }
+    assert_near(log(cj_perplexity(scores, y)), cj_item(fixture("log_loss")), 1e-14);
+    assert_near(cj_calibration_error(cj_softmax(scores, -1), y, 10), cj_item(fixture("calibration")), 1e-14);
+
+    cj_tensor *score = fixture("score"), *two = cj_cast(fixture("two"), CJ_I64);
+    cj_score_curve roc = cj_roc_curve(score, two), pr = cj_precision_recall_curve(score, two);
+    assert_same("roc_x", roc.x);
+    assert_same("roc_y", roc.y);
+    assert_same("roc_at", roc.threshold);
+    assert_near(cj_roc_auc(score, two), cj_item(fixture("auc")), 1e-14);
+    assert_same("pr_x", pr.x);
+    assert_same("pr_y", pr.y);
+    assert_near(pr.area, cj_item(fixture("average_precision")), 1e-14);
+
+    cj_value_scores v = cj_regression_scores(fixture("prediction"), fixture("value"));
+    assert_same("regression", F64(c, CJ_SHAPE(4), v.mse, v.rmse, v.mae, v.r2));
+}
+
 /* ---- BLEU ------------------------------------------------------------------------------------------------------------------------------------------ */
 
 enum { MOST = 16, LINE = 512 };
@@ -216,6 +288,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(metric_accuracy), cmocka_unit_test(metric_precision_recall), cmocka_unit_test(calibration),
         cmocka_unit_test(rnn_perplexity),  cmocka_unit_test(metric_regression),       cmocka_unit_test(bleu_as_sacrebleu),
+        cmocka_unit_test(as_scikit_learn),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -263,6 +263,8 @@ typedef struct cj_tokeniser_opts {
     int64_t vocabulary;          /* most tokens; 0: all (words), 1024 (BPE) */
     int64_t least;               /* words: how often one occurs at least; 0: once */
     bool lower;                  /* words: ASCII letters made small */
+    bool joined;                 /* words: as cajal/words.h cuts sentences: ' and - inside of a word belong to it, so does every byte beyond ASCII; lower makes
+                                  * Latin-1 small too; equally frequent words in the order of their bytes */
     const char *word_end;        /* BPE: NULL: bytes of GPT-2's pieces; else characters of words between blanks, each word with this mark at its end */
     const char *const *specials; /* "<pad>", "<bos>", "<eos>", "<unk>" …, ended by NULL: the first numbers, never found in a text */
 } cj_tokeniser_opts;
@@ -281,6 +283,9 @@ CJ_API cj_tokeniser *cj_tokeniser_bpe(cj_ctx *c, const char *text, int64_t n, co
  * ~/.cache/cajal/gpt2-tokenizer. */
 CJ_API cj_tokeniser *cj_tokeniser_gpt2(cj_ctx *c, const char *folder);
 CJ_API void cj_tokeniser_free(cj_tokeniser *t);
+/* A tokeniser of any kind in a file of its own: whoever loads it needs the text no more that it was learnt from. */
+CJ_API bool cj_tokeniser_save(const cj_tokeniser *t, const char *path);
+CJ_API cj_tokeniser *cj_tokeniser_load(cj_ctx *c, const char *path);
 
 CJ_API int64_t cj_tokeniser_size(const cj_tokeniser *t);                                     /* tokens in all */
 CJ_API const char *cj_token_text(const cj_tokeniser *t, int64_t token, int64_t *n);          /* its bytes; NULL for a number that is none */

@@ -842,6 +842,8 @@
 #define cj_tokeniser_bpe(...) CJ__CALL3(cj_tokeniser_bpe, cj_tokeniser_opts, __VA_ARGS__, )
 #define cj_tokeniser_gpt2(...) (CJ__HERE, (cj_tokeniser_gpt2)(__VA_ARGS__))
 #define cj_tokeniser_free(...) (CJ__HERE, (cj_tokeniser_free)(__VA_ARGS__))
+#define cj_tokeniser_save(...) (CJ__HERE, (cj_tokeniser_save)(__VA_ARGS__))
+#define cj_tokeniser_load(...) (CJ__HERE, (cj_tokeniser_load)(__VA_ARGS__))
 #define cj_tokeniser_size(...) (CJ__HERE, (cj_tokeniser_size)(__VA_ARGS__))
 #define cj_token_text(...) (CJ__HERE, (cj_token_text)(__VA_ARGS__))
 #define cj_token_number(...) (CJ__HERE, (cj_token_number)(__VA_ARGS__))
@@ -858,6 +860,8 @@
 #define cj_words_encode(...) (CJ__HERE, (cj_words_encode)(__VA_ARGS__))
 #define cj_words_text(...) (CJ__HERE, (cj_words_text)(__VA_ARGS__))
 #define cj_words_free(...) (CJ__HERE, (cj_words_free)(__VA_ARGS__))
+#define cj_words_save(...) (CJ__HERE, (cj_words_save)(__VA_ARGS__))
+#define cj_words_load(...) (CJ__HERE, (cj_words_load)(__VA_ARGS__))
 
 /* train.h */
 #define cj_examples_of_rows(...) (CJ__HERE, (cj_examples_of_rows)(__VA_ARGS__))

@@ -2,6 +2,7 @@
  *
  * A sentence is cut into words (letters, digits, bytes beyond ASCII, and ' and - inside of them) and single marks of punctuation, all in lower case (ASCII and Latin-1).
  * Word numbers: CJ_WORD_PAD, CJ_WORD_BEGIN, CJ_WORD_END, CJ_WORD_UNKNOWN of model.h are 0 to 3, then the words, the most frequent first.
+ * Underneath is a cj_tokeniser_words (cajal/data.h) with joined and lower set; what is here are sentences as rows of numbers, and sentences as they are written.
  */
 #ifndef CAJAL_WORDS_H
 #define CAJAL_WORDS_H
@@ -28,6 +29,9 @@ CJ_API cj_tensor *cj_words_encode(const cj_words *w, const char *const *sentence
  * the zero at the end; returns the length needed. */
 CJ_API size_t cj_words_text(const cj_words *w, const int64_t *numbers, int64_t n, char *out, size_t room);
 CJ_API void cj_words_free(cj_words *w);                           /* or cj_ctx_free does; NULL is fine */
+/* A vocabulary in a file (cj_tokeniser_save), and back: the sentences are needed no more. */
+CJ_API bool cj_words_save(const cj_words *w, const char *path);
+CJ_API cj_words *cj_words_load(cj_ctx *c, const char *path);      /* NULL after an error */
 
 #ifdef __cplusplus
 }

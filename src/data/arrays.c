@@ -49,7 +49,7 @@ static cj_tensor *idx_read(const cj_bytes *b)
     const unsigned char *p = cj__bytes_at(b, 0, 4, "an IDX header");
     if (!p) return NULL;
     int type = p[2], ndim = p[3];
-    if (p[0] || p[1]) return cj__bytes_error(b, 0, "two zero bytes were expected, %d %d were found: not an IDX file", p[0], p[1]), NULL;
+    if (p[0] || p[1]) return cj__bytes_error(b, 0, "two zero bytes of an IDX file were expected, %d %d were found", p[0], p[1]), NULL;
     if (type < 8 || type > 14 || type == 10)
         return cj__bytes_error(b, 2, "an IDX type (8, 9, 11 … 14) was expected, %d was found", type), NULL;
     if (ndim < 1 || ndim > CJ_MAX_DIMS)
@@ -87,7 +87,7 @@ static bool cifar_read(const cj_bytes *b, size_t labels, cj_tensor **x, cj_tenso
     cj_ctx *c = b->ctx;
     size_t record = labels + 3072, n = b->n / record, room = n * 3072 > n * labels * 8 ? n * 3072 : n * labels * 8;
     if (!n || b->n % record)
-        return cj__bytes_error(b, n * record, "records of %zu bytes were expected, %zu bytes are left over", record, b->n % record);
+        return cj__bytes_error(b, n * record, "records of %zu bytes were expected, a rest of %zu bytes was found", record, b->n % record);
     unsigned char *out = cj__alloc(c, room);
     if (!out) return false;
     for (size_t i = 0; i < n; i++) memcpy(out + i * 3072, b->data + i * record + labels, 3072);
@@ -150,8 +150,7 @@ static bool wav_chunks(const cj_bytes *b, wav *w)
 {
     const unsigned char *p = cj__bytes_at(b, 0, 12, "a RIFF header");
     if (!p) return false;
-    if (memcmp(p, "RIFF", 4) != 0 || memcmp(p + 8, "WAVE", 4) != 0)
-        return cj__bytes_error(b, 0, "RIFF … WAVE was expected: not a WAV file");
+    if (memcmp(p, "RIFF", 4) != 0 || memcmp(p + 8, "WAVE", 4) != 0) return cj__bytes_error(b, 0, "RIFF … WAVE of a WAV file was expected");
     for (size_t at = 12; !w->data;) {
         p = cj__bytes_at(b, at, 8, w->kind ? "a data chunk" : "a format chunk");
         if (!p) return false;
@@ -189,7 +188,7 @@ static cj_tensor *wav_read(const cj_bytes *b, int64_t *rate)
     if (!wav_chunks(b, &w)) return NULL;
     size_t size = (size_t)w.bits / 8, frame = size * (size_t)w.channels, frames = w.n / frame, channels = (size_t)w.channels;
     if (w.n % frame)
-        return cj__bytes_error(b, w.data, "frames of %zu bytes were expected, %zu bytes are left over", frame, w.n % frame), NULL;
+        return cj__bytes_error(b, w.data, "frames of %zu bytes were expected, a rest of %zu bytes was found", frame, w.n % frame), NULL;
     size_t room = frames * channels * sizeof(float);
     float *out = cj__alloc(b->ctx, room ? room : 1);
     if (!out) return NULL;

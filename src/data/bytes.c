@@ -13,14 +13,27 @@
 #include <lzma.h>
 #endif
 
+/* What stands at a byte: a text in quotes, a byte, or the end. */
+static void found_at(const cj_bytes *b, size_t offset, char out[64])
+{
+    size_t n = offset < b->n ? b->n - offset : 0, plain = 0;
+    const unsigned char *p = b->data + (n ? offset : 0);
+    while (plain < n && plain < 16 && p[plain] >= ' ' && p[plain] < 127) plain++;
+    if (!n) snprintf(out, 64, "the end of the file was found");
+    else if (plain) snprintf(out, 64, "'%.*s' was found", (int)plain, (const char *)p);
+    else snprintf(out, 64, "byte %d was found", p[0]);
+}
+
 bool(cj__bytes_error)(const cj_bytes *b, size_t offset, const char *format, ...)
 {
-    char text[CJ_MAX_MESSAGE];
+    char text[CJ_MAX_MESSAGE], found[64];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return cj__error(b->ctx, CJ_EFILE, "%s: %s: at byte %zu: %s", b->op, b->path, offset, text);
+    if (strstr(text, "found")) return cj__place_error(b->ctx, b->op, b->path, (int64_t)offset, "%s", text);
+    found_at(b, offset, found);
+    return cj__place_error(b->ctx, b->op, b->path, (int64_t)offset, "%s, %s", text, found);
 }
 
 const unsigned char *cj__bytes_at(const cj_bytes *b, size_t offset, size_t n, const char *what)
@@ -122,6 +135,19 @@ static step stream_step(stream *s, unsigned char *out, size_t *room)
 #endif
 }
 
+/* How many packed bytes it has read. */
+static size_t stream_read(const stream *s)
+{
+#if defined CJ_HAVE_LZMA
+    if (s->packing == CJ_PACKED_XZ) return (size_t)s->x.total_in;
+#endif
+#if defined CJ_HAVE_ZLIB
+    return (size_t)s->z.total_in;
+#else
+    return (void)s, 0;
+#endif
+}
+
 static void stream_close(stream *s)
 {
     (void)s;
@@ -137,7 +163,7 @@ bool cj__unpack(const cj_bytes *from, size_t offset, size_t n, cj_packing packin
 {
     cj_ctx *c = from->ctx;
     *out = (cj_bytes){ .ctx = c, .op = from->op, .path = from->path };
-    if (n > UINT32_MAX) return cj__bytes_error(from, offset, "%zu compressed bytes; at most 4 GiB are read", n);
+    if (n > UINT32_MAX) return cj__bytes_error(from, offset, "at most 4 GiB of compressed data were expected, %zu bytes were found", n);
     stream s;
     if (!stream_open(&s, from, from->data + offset, n, packing)) return false;
     bool ok = true, ended = false;
@@ -149,9 +175,9 @@ bool cj__unpack(const cj_bytes *from, size_t offset, size_t n, cj_packing packin
         out->n += asked - left;
         ended = r == STEP_END;
         if (r == STEP_DAMAGED)
-            ok = cj__file_error(c, from->op, from->path, "the compressed data is damaged or ends early, after %zu good bytes", out->n);
+            ok = cj__bytes_error(from, offset + stream_read(&s), "sound compressed data was expected after %zu good bytes", out->n);
         else if (r == STEP_MEMORY) ok = cj__error(c, CJ_EMEMORY, "%s: %s: no memory to unpack", from->op, from->path);
-        else if (out->n > most) ok = cj__file_error(c, from->op, from->path, "it unpacks to more than %zu bytes", most);
+        else if (out->n > most) ok = cj__bytes_error(from, offset, "at most %zu unpacked bytes were expected, more were found", most);
         else ok = cj__cancel_check(c);
     }
     stream_close(&s);
@@ -168,7 +194,8 @@ bool cj__bytes_load(cj_bytes *b, cj_ctx *c, const char *op, const char *path)
     if (!c) return false;
     cj_reader r;
     if (!cj__reader_open(&r, c, op, path)) return false;
-    bool ok = (uint64_t)r.size <= CJ_MAX_FILE || cj__file_error(c, op, path, "%lld bytes; at most 2 GiB are read", (long long)r.size);
+    bool ok = (uint64_t)r.size <= CJ_MAX_FILE ||
+              cj__place_error(c, op, path, (int64_t)CJ_MAX_FILE, "at most 2 GiB were expected, %lld bytes were found", (long long)r.size);
     ok = ok && grow(b, (size_t)r.size) && cj__reader_at(&r, 0, b->data, (size_t)r.size);
     if (ok) {
         b->n = (size_t)r.size;

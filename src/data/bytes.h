@@ -22,7 +22,8 @@ typedef enum cj_packing { CJ_PACKED_GZIP, CJ_PACKED_ZLIB, CJ_PACKED_XZ } cj_pack
 /* Unpacks n bytes that stand at `offset` of the file; out takes its name and context from `from`. At most `most` bytes, more is an error. */
 bool cj__unpack(const cj_bytes *from, size_t offset, size_t n, cj_packing packing, size_t most, cj_bytes *out);
 
-/* "OP: PATH: at byte 12: 4 bytes of a header were expected, 2 were found"; always false. */
+/* "OP: PATH: at byte 12: 4 bytes of a header were expected, 2 were found"; always false.  A format that does not say what was found gets it from the file:
+ * "at byte 12: a number was expected" becomes "at byte 12: a number was expected, 'x, y' was found". */
 bool cj__bytes_error(const cj_bytes *b, size_t offset, const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define cj__bytes_error(...) cj__refused((cj__bytes_error)(__VA_ARGS__))
 

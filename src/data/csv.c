@@ -193,6 +193,8 @@ cj_table *cj__csv_read(const cj_bytes *b, const cj_csv_opts *opts)
     const char *text = (const char *)b->data;
     csv v = { b, o->delimiter ? o->delimiter : ',', o->missing, text, text + b->n };
     if (b->n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) v.at += 3;
+    const char *zero = memchr(text, 0, b->n);
+    if (zero) return cj__bytes_error(b, (size_t)(zero - text), "a table in text was expected, a zero byte was found"), NULL;
     csv second = v;
     int64_t rows, columns;
     bool header;

@@ -21,6 +21,50 @@ bool(cj__file_error)(cj_ctx *c, const char *op, const char *path, const char *fo
     return cj__error(c, CJ_EFILE, "%s: %s: %s", op, path, text);
 }
 
+/* A file's own bytes in a message must not break the line, nor reach a terminal as commands. */
+static void make_printable(char *s)
+{
+    for (size_t n; *s; s += n) {
+        unsigned char u = (unsigned char)*s;
+        n = u < 0x80 ? 1 : u < 0xe0 ? 2 : u < 0xf0 ? 3 : 4;
+        bool whole = strnlen(s, n) == n && cj__utf8(s, n);
+        if (whole && u >= ' ' && u != 127 && u != 0xc2) continue; /* U+0080 … U+009F begin with 0xc2 */
+        *s = '?';
+        n = 1;
+    }
+}
+
+bool(cj__place_error)(cj_ctx *c, const char *op, const char *path, int64_t offset, const char *format, ...)
+{
+    char text[CJ_MAX_MESSAGE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    make_printable(text);
+    return cj__error(c, CJ_EFILE, "%s: %s: at byte %lld: %s", op, path, (long long)offset, text);
+}
+
+bool(cj__source_error)(const cj_source *s, int64_t at, const char *format, ...)
+{
+    char text[CJ_MAX_MESSAGE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (!s->packed) return cj__place_error(s->ctx, s->op, s->path, s->begin + at, "%s", text);
+    return cj__place_error(s->ctx, s->op, s->path, s->begin, "byte %lld of what is packed there: %s", (long long)at, text);
+}
+
+bool cj__bytes_of_shape(cj_dtype dtype, const cj_shape *shape, int64_t *bytes)
+{
+    *bytes = (int64_t)cj_dtype_size(dtype);
+    for (int d = 0; d < shape->ndim; d++) /* sizes of 0 last: a huge one beside them counts too */
+        if (shape->dim[d] && __builtin_mul_overflow(*bytes, shape->dim[d], bytes)) return false;
+    for (int d = 0; d < shape->ndim; d++) *bytes *= shape->dim[d] != 0;
+    return true;
+}
+
 static bool path_given(cj_ctx *c, const char *op, const char *path)
 {
     if (path && *path) return true;
@@ -57,7 +101,8 @@ bool cj__reader_at(cj_reader *r, int64_t offset, void *out, size_t n)
         ssize_t got = pread(r->fd, to, n < PIECE ? n : PIECE, offset);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return cj__file_error(r->ctx, r->op, r->path, "%s", strerror(errno));
-        if (got == 0) return cj__file_error(r->ctx, r->op, r->path, "the file ends early");
+        if (got == 0)
+            return cj__place_error(r->ctx, r->op, r->path, offset, "%zu bytes more were expected, the end of the file was found", n);
         to += got;
         offset += got;
         n -= (size_t)got;
@@ -80,12 +125,15 @@ static bool read_part(cj_source *s, void *out, size_t n)
 
 cj_source cj__source_part(cj_reader *r, int64_t offset, int64_t size)
 {
-    return (cj_source){ .ctx = r->ctx, .op = r->op, .path = r->path, .left = size, .read = read_part, .file = r, .at = offset };
+    return (cj_source){
+        .ctx = r->ctx, .op = r->op, .path = r->path, .left = size, .read = read_part, .file = r, .at = offset, .begin = offset, .size = size
+    };
 }
 
 bool cj__source_read(cj_source *s, void *out, size_t n)
 {
-    if ((uint64_t)s->left < n) return cj__file_error(s->ctx, s->op, s->path, "the file ends early");
+    if ((uint64_t)s->left < n)
+        return cj__source_error(s, s->size - s->left, "%zu bytes were expected, %lld were found", n, (long long)s->left);
     s->left -= (int64_t)n;
     return s->read(s, out, n);
 }

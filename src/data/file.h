@@ -8,6 +8,10 @@
 /* Every error names the operation and the file: "cj_npy_load: x.npy: …". */
 bool cj__file_error(cj_ctx *c, const char *op, const char *path, const char *format, ...) __attribute__((format(printf, 4, 5)));
 #define cj__file_error(...) cj__refused((cj__file_error)(__VA_ARGS__)) /* always false, as cj__error is */
+/* What is wrong inside of a file, and where: "cj_npy_load: x.npy: at byte 12: a comma was expected, ')' was found". */
+bool cj__place_error(cj_ctx *c, const char *op, const char *path, int64_t offset, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+#define cj__place_error(...) cj__refused((cj__place_error)(__VA_ARGS__))
 
 /* ---- in ---------------------------------------------------------------------------------------------------------------------------------- */
 
@@ -30,10 +34,17 @@ typedef struct cj_source {
     bool (*read)(struct cj_source *s, void *out, size_t n);
     cj_reader *file; /* of plain parts */
     int64_t at;
+    int64_t begin, size; /* where it begins in the file, its bytes */
+    bool packed;         /* they are not those of the file, but what it unpacks to from `begin` on */
 } cj_source;
 
 cj_source cj__source_part(cj_reader *r, int64_t offset, int64_t size);
 bool cj__source_read(cj_source *s, void *out, size_t n); /* all n bytes, or an error */
+/* An error in its byte `at`, counted from its own first byte. */
+bool cj__source_error(const cj_source *s, int64_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define cj__source_error(...) cj__refused((cj__source_error)(__VA_ARGS__))
+/* Bytes of a tensor; false where they are more than a number can count. */
+bool cj__bytes_of_shape(cj_dtype dtype, const cj_shape *shape, int64_t *bytes);
 
 /* A tensor of the next bytes: of the innermost scope, or persistent; on the context's device.  The caller has checked that the source has them.
  * fortran: the first axis runs fastest in the source.  NULL after an error. */

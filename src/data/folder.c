@@ -68,15 +68,18 @@ static bool add_image(cj_image_folder *f, collection *k, const char *path, int64
     cj__bytes_free(&b);
     if (ok && !k->height) k->height = p.height, k->width = p.width;
     if (ok && !fixed && (p.height != k->height || p.width != k->width))
-        ok = cj__file_error(c, "cj_image_folder_load", path,
+        ok =
+            cj__place_error(c, "cj_image_folder_load", path, 0,
                             "%lld x %lld pixels were expected, as in the first image, %lld x %lld were found; ask for a height and a width",
                             (long long)k->height, (long long)k->width, (long long)p.height, (long long)p.width);
     size_t one = (size_t)k->channels * (size_t)k->height * (size_t)k->width;
     if (ok && !k->pixels) {
         k->room = one * (size_t)total;
         ok = k->room <= CJ_MAX_FILE ||
-             cj__file_error(c, "cj_image_folder_load", path,
-                            "%lld images of this size are more than 2 GiB; ask for a smaller height and width", (long long)total);
+             cj__place_error(
+                 c, "cj_image_folder_load", path, 0,
+                 "at most 2 GiB of pixels were expected, %lld images of this size were found; ask for a smaller height and width",
+                 (long long)total);
         ok = ok && (k->pixels = cj__alloc(c, k->room)) != NULL;
     }
     if (ok) cj__pixels_fit(&p, k->channels, k->height, k->width, k->pixels + one * (size_t)f->n);
@@ -106,7 +109,8 @@ static bool load(cj_image_folder *f, const char *path, const cj_image_folder_opt
         return cj__file_error(c, "cj_image_folder_load", path,
                               "folders with PNG or JPEG files were expected, one per class, none were found");
     if (total > MAX_NAMES)
-        return cj__file_error(c, "cj_image_folder_load", path, "%lld images; at most %d are read", (long long)total, MAX_NAMES);
+        return cj__file_error(c, "cj_image_folder_load", path, "at most %d images were expected, %lld were found", MAX_NAMES,
+                              (long long)total);
     const char **all = cj__record_alloc(f, (size_t)total * sizeof *all);
     k->y = all ? cj__record_alloc(f, (size_t)total * sizeof *k->y) : NULL;
     if (!k->y) return false;

@@ -51,6 +51,7 @@ typedef struct gml {
     cj_graph *g;
     cj_edge *edge;
     int64_t *id;
+    size_t *node_at, *edge_at; /* where in the file each begins */
     const char **label;
     int64_t nodes, edges, room; /* room: of each array, what the file can hold */
     bool weights, labels;
@@ -107,7 +108,7 @@ static bool skip_value(gml *s, int depth)
     char k[32];
     value v;
     if (s->at >= s->end || *s->at != '[') return scalar(s, &v);
-    if (depth > 64) return cj__bytes_error(s->b, offset_of(s), "lists nested more than 64 deep");
+    if (depth > 64) return cj__bytes_error(s->b, offset_of(s), "lists nested at most 64 deep were expected");
     for (s->at++;;) {
         key(s, k);
         if (!*k) break;
@@ -146,9 +147,11 @@ static bool item(gml *s, bool node)
         return cj__bytes_error(s->b, start, "%s was expected in whole numbers", node ? "an id" : "a source and a target");
     if (node) {
         s->id[s->nodes] = (int64_t)first;
+        s->node_at[s->nodes] = start;
         s->label[s->nodes++] = label ? label : "";
         s->labels |= label != NULL;
     } else {
+        s->edge_at[s->edges] = start;
         s->edge[s->edges] = (cj_edge){ (int64_t)first, (int64_t)second, (float)weight, s->edges };
         s->edges++;
     }
@@ -197,14 +200,15 @@ static bool number_nodes(gml *s)
     if (ok) qsort(sorted, (size_t)s->nodes, sizeof *sorted, by_id);
     for (int64_t i = 1; ok && i < s->nodes; i++)
         if (sorted[i].id == sorted[i - 1].id)
-            ok = cj__file_error(c, s->b->op, s->b->path, "every id once was expected, %lld was found twice", (long long)sorted[i].id);
+            ok = cj__bytes_error(s->b, s->node_at[sorted[i].index > sorted[i - 1].index ? sorted[i].index : sorted[i - 1].index],
+                                 "every id once was expected, %lld was found twice", (long long)sorted[i].id);
     int64_t n = s->edges;
     for (int64_t i = 0; ok && i < n; i++) {
         const place *from = bsearch(&(place){ s->edge[i].from, 0 }, sorted, (size_t)s->nodes, sizeof *sorted, by_id);
         const place *to = bsearch(&(place){ s->edge[i].to, 0 }, sorted, (size_t)s->nodes, sizeof *sorted, by_id);
         if (!from || !to) {
-            ok = cj__file_error(c, s->b->op, s->b->path, "edges between nodes were expected, node %lld was found in edge %lld only",
-                                (long long)(from ? s->edge[i].to : s->edge[i].from), (long long)i);
+            ok = cj__bytes_error(s->b, s->edge_at[i], "edges between nodes were expected, node %lld was found in edge %lld only",
+                                 (long long)(from ? s->edge[i].to : s->edge[i].from), (long long)i);
             break;
         }
         s->edge[i].from = from->index;
@@ -223,15 +227,17 @@ static cj_graph *gml_read(const cj_bytes *b)
     if (!g) return NULL;
     gml s = { .b = b, .at = text, .end = text + b->n, .g = g };
     for (size_t i = 0; i + 4 <= b->n; i++) s.room += memcmp(text + i, "node", 4) == 0 || memcmp(text + i, "edge", 4) == 0;
-    size_t room = (size_t)s.room + 1, edge_bytes = 2 * room * sizeof *s.edge, id_bytes = room * sizeof *s.id;
+    size_t room = (size_t)s.room + 1, edge_bytes = 2 * room * sizeof *s.edge, id_bytes = room * (sizeof *s.id + 2 * sizeof *s.node_at);
     s.label = cj__record_alloc(g, room * sizeof *s.label);
     s.edge = s.label ? cj__alloc(c, edge_bytes) : NULL;
     s.id = s.edge ? cj__alloc(c, id_bytes) : NULL;
+    s.node_at = s.id ? (size_t *)(void *)(s.id + room) : NULL;
+    s.edge_at = s.id ? s.node_at + room : NULL;
     bool ok = s.id != NULL, found = false;
     char k[32];
     while (ok && !found) {
         key(&s, k);
-        if (!*k) ok = cj__bytes_error(b, offset_of(&s), "graph [ was expected: not a GML file");
+        if (!*k) ok = cj__bytes_error(b, offset_of(&s), "graph [ of a GML file was expected");
         else if (strcmp(k, "graph") == 0) found = ok = graph(&s);
         else ok = skip_value(&s, 0);
     }

@@ -46,7 +46,7 @@ static bool pixels_alloc(decoder *d, size_t ratio)
 static bool finish(decoder *d, bool ok, cj_pixels *out)
 {
     cj_ctx *c = d->b->ctx;
-    if (!ok && cj_ok(c)) cj__bytes_error(d->b, d->at, "%s", *d->message ? d->message : "an image was expected");
+    if (!ok && cj_ok(c)) cj__bytes_error(d->b, d->at, "a whole image was expected%s%s", *d->message ? "; " : "", d->message);
     size_t area = d->width * d->height;
     unsigned char *planes = ok ? cj__alloc(c, pixel_bytes(d)) : NULL;
     for (size_t k = 0; planes && k < d->channels; k++)
@@ -78,7 +78,10 @@ static void png_ignored(png_structp png, png_const_charp message) { (void)png, (
 static void png_bytes(png_structp png, png_bytep out, size_t n)
 {
     decoder *d = png_get_io_ptr(png);
-    if (n > d->b->n - d->at) png_error(png, "the file ends early");
+    if (n > d->b->n - d->at) {
+        d->at = d->b->n;
+        png_error(png, "the file ends early");
+    }
     memcpy(out, d->b->data + d->at, n);
     d->at += n;
 }
@@ -138,6 +141,7 @@ static void jpeg_failed(j_common_ptr j)
     j->err->format_message(j, text);
     snprintf(d->d.message, sizeof d->d.message, "libjpeg: %s", text);
     if (d->j.src) d->d.at = d->d.b->n - d->j.src->bytes_in_buffer;
+    if (j->err->msg_code == JWRN_JPEG_EOF) d->d.at = d->d.b->n; /* libjpeg gave itself an end to read */
     longjmp(d->d.escape, 1);
 }
 

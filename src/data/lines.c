@@ -50,6 +50,8 @@ static cj_lines *lines_load(cj_ctx *c, const char *op, const char *path)
 cj_lines *cj_lines_load(cj_ctx *c, const char *path) { return lines_load(c, "cj_lines_load", path); }
 void cj_lines_free(cj_lines *l) { cj__record_free(l); }
 
+static int64_t end_of(const cj_lines *l) { return l->n ? l->line[l->n - 1] - l->line[0] + l->length[l->n - 1] : 0; }
+
 bool cj_parallel_load(cj_ctx *c, const char *path_a, const char *path_b, cj_lines **a, cj_lines **b)
 {
     if (!c || !a || !b) return false;
@@ -57,8 +59,8 @@ bool cj_parallel_load(cj_ctx *c, const char *path_a, const char *path_b, cj_line
     *b = *a ? lines_load(c, "cj_parallel_load", path_b) : NULL;
     bool ok = *a && *b;
     if (ok && (*a)->n != (*b)->n)
-        ok = cj__error(c, CJ_EFILE, "cj_parallel_load: %s: %lld lines were expected, as many as in %s, %lld were found", path_b,
-                       (long long)(*a)->n, path_a, (long long)(*b)->n);
+        ok = cj__place_error(c, "cj_parallel_load", path_b, end_of(*b), "%lld lines were expected, as many as in %s, %lld were found",
+                             (long long)(*a)->n, path_a, (long long)(*b)->n);
     if (ok) return true;
     cj_lines_free(*a);
     cj_lines_free(*b);

@@ -32,12 +32,17 @@ typedef struct header {
 
 typedef struct scan {
     cj_source *source;
-    const char *s; /* ends with a zero byte */
+    const char *s;     /* ends with a zero byte */
+    const char *start; /* its first byte, which is byte `at` of the source */
+    int64_t at;
 } scan;
 
-static bool refuse(scan *p, const char *what)
+static int64_t place_of(const scan *p) { return p->at + (p->s - p->start); }
+
+static bool refuse(const scan *p, const char *what)
 {
-    return cj__file_error(p->source->ctx, p->source->op, p->source->path, "the header is malformed: %s at '%.20s'", what, p->s);
+    if (!*p->s) return cj__source_error(p->source, place_of(p), "%s was expected, the end of the header was found", what);
+    return cj__source_error(p->source, place_of(p), "%s was expected in the header, '%.20s' was found", what, p->s);
 }
 
 static void blanks(scan *p)
@@ -67,10 +72,10 @@ static bool quoted(scan *p, char *out, size_t room)
 {
     blanks(p);
     char quote = *p->s;
-    if (quote != '\'' && quote != '"') return refuse(p, "a text in quotes is expected");
+    if (quote != '\'' && quote != '"') return refuse(p, "a text in quotes");
     const char *end = strchr(p->s + 1, quote);
     size_t n = end ? (size_t)(end - p->s - 1) : 0;
-    if (!end || n >= room || memchr(p->s + 1, '\\', n)) return refuse(p, "a short text in quotes is expected");
+    if (!end || n >= room || memchr(p->s + 1, '\\', n)) return refuse(p, "a short text in quotes");
     memcpy(out, p->s + 1, n);
     out[n] = 0;
     p->s = end + 1;
@@ -82,72 +87,76 @@ static bool read_descr(scan *p, header *h)
     cj_source *f = p->source;
     char descr[16];
     blanks(p);
-    if (*p->s == '[') return cj__file_error(f->ctx, f->op, f->path, "an array with fields cannot be a tensor");
+    int64_t at = place_of(p);
+    if (*p->s == '[') return cj__source_error(f, at, "elements of one type were expected, an array with fields was found");
     if (!quoted(p, descr, sizeof descr)) return false;
     const char *kind = descr + (strchr("<>=|", descr[0]) && descr[0] ? 1 : 0);
     bool bytes = strcmp(kind, "u1") == 0 || strcmp(kind, "b1") == 0;
     if (descr[0] == '>' && !bytes)
-        return cj__file_error(f->ctx, f->op, f->path, "big-endian elements ('%s'); convert them with a.astype(a.dtype.newbyteorder('<'))",
-                              descr);
+        return cj__source_error(f, at,
+                                "little-endian elements were expected, big-endian ones ('%s') were found; convert them with "
+                                "a.astype(a.dtype.newbyteorder('<'))",
+                                descr);
     for (int i = 0; i < DESCRS; i++)
         if (strcmp(kind, descrs[i].descr + 1) == 0) {
             h->dtype = descrs[i].dtype;
             return true;
         }
-    return cj__file_error(f->ctx, f->op, f->path, "elements of type '%s'; tensors have f4, f8, f2, V2 (bf16), i8, i4, u1 or b1", descr);
+    return cj__source_error(f, at, "elements of type f4, f8, f2, V2 (bf16), i8, i4, u1 or b1 were expected, type '%s' was found", descr);
 }
 
 static bool read_fortran(scan *p, header *h)
 {
     h->fortran = word(p, "True");
-    return h->fortran || word(p, "False") || refuse(p, "True or False is expected");
+    return h->fortran || word(p, "False") || refuse(p, "True or False");
 }
 
 static bool read_size(scan *p, int64_t *size)
 {
     blanks(p);
-    if (*p->s < '0' || *p->s > '9') return refuse(p, "a size is expected");
+    if (*p->s < '0' || *p->s > '9') return refuse(p, "a size");
     for (*size = 0; *p->s >= '0' && *p->s <= '9'; p->s++)
         if (__builtin_mul_overflow(*size, 10, size) || __builtin_add_overflow(*size, *p->s - '0', size))
-            return refuse(p, "a size overflows");
+            return refuse(p, "a size that 64 bits hold");
     if (*p->s == 'L') p->s++; /* Python 2 */
     return true;
 }
 
 static bool read_shape(scan *p, header *h)
 {
-    cj_source *f = p->source;
-    if (!symbol(p, '(')) return refuse(p, "a shape in parentheses is expected");
+    if (!symbol(p, '(')) return refuse(p, "a shape in parentheses");
     while (!symbol(p, ')')) {
         int64_t size = 0;
         if (!read_size(p, &size)) return false;
-        if (h->shape.ndim == CJ_MAX_DIMS) return cj__file_error(f->ctx, f->op, f->path, "an array of more than %d dimensions", CJ_MAX_DIMS);
+        if (h->shape.ndim == CJ_MAX_DIMS)
+            return cj__source_error(p->source, place_of(p), "at most %d dimensions were expected, more were found", CJ_MAX_DIMS);
         h->shape.dim[h->shape.ndim++] = size;
-        if (!symbol(p, ',') && *p->s != ')') return refuse(p, "a comma is expected");
+        if (!symbol(p, ',') && *p->s != ')') return refuse(p, "a comma");
     }
     return true;
 }
 
-static bool read_dictionary(cj_source *f, const char *text, header *h)
+/* at: of the text in the source. */
+static bool read_dictionary(cj_source *f, const char *text, int64_t at, header *h)
 {
     static const char *const keys[] = { "descr", "fortran_order", "shape" };
-    scan p = { f, text };
+    scan p = { f, text, text, at };
     unsigned seen = 0;
-    if (!symbol(&p, '{')) return refuse(&p, "a dictionary is expected");
+    if (!symbol(&p, '{')) return refuse(&p, "a dictionary");
     while (!symbol(&p, '}')) {
         char key[32];
         int k = 0;
         if (!quoted(&p, key, sizeof key)) return false;
         while (k < 3 && strcmp(key, keys[k]) != 0) k++;
-        if (k == 3 || seen & 1u << k) return refuse(&p, "descr, fortran_order and shape are expected, each once,");
+        if (k == 3 || seen & 1u << k) return refuse(&p, "descr, fortran_order and shape, each once,");
         seen |= 1u << k;
-        if (!symbol(&p, ':')) return refuse(&p, "a colon is expected");
+        if (!symbol(&p, ':')) return refuse(&p, "a colon");
         if (!(k == 0 ? read_descr(&p, h) : k == 1 ? read_fortran(&p, h) : read_shape(&p, h))) return false;
-        if (!symbol(&p, ',') && *p.s != '}') return refuse(&p, "a comma is expected");
+        if (!symbol(&p, ',') && *p.s != '}') return refuse(&p, "a comma");
     }
     blanks(&p);
-    if (*p.s) return refuse(&p, "nothing more is expected");
-    return seen == 7 || refuse(&p, "descr, fortran_order or shape is missing");
+    if (*p.s) return refuse(&p, "nothing more");
+    return seen == 7 || refuse(&p, !(seen & 1) ? "descr" : !(seen & 2) ? "fortran_order" : "shape");
 }
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------------------------------- */
@@ -156,23 +165,26 @@ static bool read_header(cj_source *f, header *h)
 {
     cj_ctx *c = f->ctx;
     unsigned char start[12];
-    if (f->left < 10) return cj__file_error(c, f->op, f->path, "not an .npy file: only %lld bytes", (long long)f->left);
+    if (f->left < 10) return cj__source_error(f, 0, "10 bytes of an .npy header were expected, %lld were found", (long long)f->left);
     if (!cj__source_read(f, start, 10)) return false;
-    if (memcmp(start, magic, 6) != 0) return cj__file_error(c, f->op, f->path, "not an .npy file: it does not start with \\x93NUMPY");
+    if (memcmp(start, magic, 6) != 0)
+        return cj__source_error(f, 0, "\\x93NUMPY of an .npy file was expected, %02x %02x %02x were found", start[0], start[1], start[2]);
     int version = start[6];
     if (version < 1 || version > 3 || start[7] != 0)
-        return cj__file_error(c, f->op, f->path, "version %d.%d of the format is unknown", version, start[7]);
+        return cj__source_error(f, 6, "version 1.0, 2.0 or 3.0 of the format was expected, version %d.%d was found", version, start[7]);
     if (version > 1 && !cj__source_read(f, start + 10, 2)) return false;
     int64_t n = version == 1 ? cj__get16(start + 8) : cj__get32(start + 8);
     if (n > f->left || n > MAX_HEADER)
-        return cj__file_error(c, f->op, f->path, "a header of %lld bytes is announced, %s", (long long)n,
-                              n > f->left ? "more than the file has" : "more than any array needs");
+        return cj__source_error(f, 8, "a header of at most %lld bytes was expected, one of %lld was found",
+                                (long long)(f->left < MAX_HEADER ? f->left : MAX_HEADER), (long long)n);
+    int64_t at = f->size - f->left;
     char *text = cj__alloc(c, (size_t)n + 1);
     if (!text) return false;
     text[n] = 0;
     bool ok = cj__source_read(f, text, (size_t)n);
-    if (ok && memchr(text, 0, (size_t)n)) ok = cj__file_error(c, f->op, f->path, "the header is malformed: it contains a zero byte");
-    ok = ok && read_dictionary(f, text, h);
+    const char *zero = ok ? memchr(text, 0, (size_t)n) : NULL;
+    if (zero) ok = cj__source_error(f, at + (zero - text), "a header in text was expected, a zero byte was found");
+    ok = ok && read_dictionary(f, text, at, h);
     cj__free(c, text, (size_t)n + 1);
     return ok;
 }
@@ -181,12 +193,13 @@ cj_tensor *cj__npy_read(cj_source *f, bool persistent)
 {
     header h = { 0 };
     if (!read_header(f, &h)) return NULL;
-    int64_t n = cj__numel(f->ctx, f->op, h.shape.ndim, h.shape.dim);
-    if (n < 0) return NULL;
-    int64_t bytes = n * (int64_t)cj_dtype_size(h.dtype);
-    if (bytes != f->left) {
-        cj__file_error(f->ctx, f->op, f->path, "%s %s needs %lld bytes, %lld follow the header", cj_dtype_name(h.dtype),
-                       cj__shape_text(h.shape.ndim, h.shape.dim), (long long)bytes, (long long)f->left);
+    int64_t bytes;
+    bool possible = cj__bytes_of_shape(h.dtype, &h.shape, &bytes);
+    if (!possible || bytes != f->left) {
+        char need[32] = "2^63 or more";
+        if (possible) snprintf(need, sizeof need, "%lld", (long long)bytes);
+        cj__source_error(f, f->size - f->left, "%s bytes of %s %s were expected, %lld were found", need, cj_dtype_name(h.dtype),
+                         cj__shape_text(h.shape.ndim, h.shape.dim), (long long)f->left);
         return NULL;
     }
     return cj__source_tensor(f, h.dtype, h.shape, h.fortran, persistent);

@@ -26,12 +26,13 @@ typedef struct member {
     int64_t packed, size, local; /* bytes in the file, bytes of the .npy, place of the local header */
 } member;
 
-static bool damaged(cj_reader *r, const char *what) { return cj__file_error(r->ctx, r->op, r->path, "not a sound zip file: %s", what); }
+#define damaged(r, at, ...) cj__place_error((r)->ctx, (r)->op, (r)->path, at, __VA_ARGS__)
 
 /* The end record is the last one whose comment reaches the end of the file. */
 static bool find_end(cj_reader *r, unsigned char end[END_SIZE], int64_t *where)
 {
-    if (r->size < END_SIZE) return damaged(r, "it is too short");
+    if (r->size < END_SIZE)
+        return damaged(r, 0, "%d bytes of a zip file or more were expected, %lld were found", END_SIZE, (long long)r->size);
     size_t n = r->size < END_SIZE + 65535 ? (size_t)r->size : END_SIZE + 65535;
     unsigned char *tail = cj__alloc(r->ctx, n);
     if (!tail) return false;
@@ -44,16 +45,19 @@ static bool find_end(cj_reader *r, unsigned char end[END_SIZE], int64_t *where)
         *where = r->size - (int64_t)n + (int64_t)at;
     }
     cj__free(r->ctx, tail, n);
-    return ok && (found || damaged(r, "it has no end record"));
+    return ok && (found || damaged(r, r->size, "the end record of a zip file was expected before it, none was found"));
 }
 
-/* The next entry of the central directory. */
-static bool read_entry(cj_reader *r, const unsigned char **at, const unsigned char *end, member *m)
+/* The next entry of the central directory; place: of *at in the file. */
+static bool read_entry(cj_reader *r, const unsigned char **at, const unsigned char *end, int64_t place, member *m)
 {
     const unsigned char *p = *at;
-    if (end - p < CENTRAL_SIZE || cj__get32(p) != 0x02014b50) return damaged(r, "its directory is cut");
+    if (end - p < CENTRAL_SIZE || cj__get32(p) != 0x02014b50)
+        return damaged(r, place, "an entry of the zip directory was expected, none was found in %lld bytes", (long long)(end - p));
     size_t name = cj__get16(p + 28), rest = (size_t)cj__get16(p + 30) + cj__get16(p + 32);
-    if ((size_t)(end - p) < CENTRAL_SIZE + name + rest) return damaged(r, "its directory is cut");
+    if ((size_t)(end - p) < CENTRAL_SIZE + name + rest)
+        return damaged(r, place, "a directory entry of %zu bytes was expected, %lld were found", CENTRAL_SIZE + name + rest,
+                       (long long)(end - p));
     *m = (member){ .name = (const char *)p + CENTRAL_SIZE,
                    .name_length = name,
                    .method = cj__get16(p + 10),
@@ -62,14 +66,18 @@ static bool read_entry(cj_reader *r, const unsigned char **at, const unsigned ch
                    .size = cj__get32(p + 24),
                    .local = cj__get32(p + 42) };
     *at = p + CENTRAL_SIZE + name + rest;
-    if (memchr(m->name, 0, name)) return damaged(r, "a name contains a zero byte");
-    if (cj__get16(p + 8) & 1) return cj__file_error(r->ctx, r->op, r->path, "member '%.*s' is encrypted", (int)name, m->name);
+    int shown = name < 60 ? (int)name : 60;
+    if (memchr(m->name, 0, name)) return damaged(r, place + CENTRAL_SIZE, "a name in text was expected, a zero byte was found");
+    if (cj__get16(p + 8) & 1) return damaged(r, place + 8, "plain members were expected, '%.*s' was found encrypted", shown, m->name);
     if (m->packed == UINT32_MAX || m->size == UINT32_MAX || m->local == UINT32_MAX)
-        return cj__file_error(r->ctx, r->op, r->path, "member '%.*s' needs zip64 (4 GiB or more), which is not read; use .safetensors",
-                              (int)name, m->name);
-    if (m->packed > r->size || m->local > r->size - m->packed) return damaged(r, "a member lies outside of the file");
+        return damaged(r, place + 20, "less than 4 GiB was expected, '%.*s' in zip64 was found, which is not read; use .safetensors", shown,
+                       m->name);
+    if (m->packed > r->size || m->local > r->size - m->packed)
+        return damaged(r, place + 20, "a member inside of the file was expected, %lld bytes from %lld on, outside of it, were found",
+                       (long long)m->packed, (long long)m->local);
     if (m->method == STORED ? m->size != m->packed : m->size > DEFLATE_LIMIT * (m->packed + 1))
-        return damaged(r, "a member's sizes contradict each other");
+        return damaged(r, place + 20, "sizes that fit were expected, %lld bytes that unpack to %lld contradict each other and were found",
+                       (long long)m->packed, (long long)m->size);
     return true;
 }
 
@@ -94,7 +102,8 @@ static cj_tensor *read_npy(cj_source *from, const member *m)
     s.source.read = read_summed;
     cj_tensor *t = cj__npy_read(&s.source, true);
     if (t && s.crc != m->crc) {
-        cj__file_error(from->ctx, from->op, from->path, "the check sum of member '%.*s' is wrong", (int)m->name_length, m->name);
+        cj__place_error(from->ctx, from->op, from->path, from->begin, "check sum %08x of member '%.*s' was expected, %08x was found",
+                        (unsigned)m->crc, (int)(m->name_length < 60 ? m->name_length : 60), m->name, (unsigned)s.crc);
         cj_release(t);
         return NULL;
     }
@@ -114,8 +123,8 @@ static cj_tensor *read_deflated(cj_source *part, const member *m)
     cj__inflate_close(z);
     return t;
 #else
-    cj__file_error(part->ctx, part->op, part->path, "member '%.*s' is compressed, and this library was built without zlib",
-                   (int)m->name_length, m->name);
+    cj__source_error(part, 0, "stored members were expected, '%.*s' was found deflated, and this library was built without zlib",
+                     (int)(m->name_length < 60 ? m->name_length : 60), m->name);
     return NULL;
 #endif
 }
@@ -126,32 +135,37 @@ static cj_tensor *read_member(cj_reader *r, const member *m)
     if (!cj__reader_at(r, m->local, local, LOCAL_SIZE)) return NULL;
     int64_t data = m->local + LOCAL_SIZE + cj__get16(local + 26) + cj__get16(local + 28);
     if (cj__get32(local) != 0x04034b50 || data > r->size - m->packed) {
-        damaged(r, "a member does not start where the directory says");
+        damaged(r, m->local, "the start of a member was expected, as the directory says, none was found");
         return NULL;
     }
     cj_source part = cj__source_part(r, data, m->packed);
     if (m->method == STORED) return read_npy(&part, m);
     if (m->method == DEFLATED) return read_deflated(&part, m);
-    cj__file_error(r->ctx, r->op, r->path, "member '%.*s' is compressed by method %d; stored and deflated ones are read",
-                   (int)m->name_length, m->name, m->method);
+    cj__source_error(&part, 0, "a stored or deflated member was expected, '%.*s' by method %d was found",
+                     (int)(m->name_length < 60 ? m->name_length : 60), m->name, m->method);
     return NULL;
 }
 
 static bool is_npy(const member *m) { return m->name_length > 4 && memcmp(m->name + m->name_length - 4, ".npy", 4) == 0; }
 
-static bool read_members(cj_reader *r, const unsigned char *directory, size_t bytes, int count, cj_archive *a)
+/* start: of the directory in the file. */
+static bool read_members(cj_reader *r, const unsigned char *directory, size_t bytes, int64_t start, int count, cj_archive *a)
 {
     const unsigned char *at = directory, *end = directory + bytes;
     int64_t packed = 0;
     for (int i = 0; i < count; i++) {
         member m = { 0 };
-        if (!read_entry(r, &at, end, &m)) return false;
+        int64_t place = start + (at - directory);
+        if (!read_entry(r, &at, end, place, &m)) return false;
         packed += m.packed;
-        if (packed > r->size) return damaged(r, "members overlap"); /* or a small file could fill the memory */
+        if (packed > r->size) /* or a small file could fill the memory */
+            return damaged(r, place, "members of %lld bytes at most were expected, %lld that overlap were found", (long long)r->size,
+                           (long long)packed);
         if (!is_npy(&m)) continue;
         for (int k = 0; k < a->count; k++)
             if (strlen(a->item[k].name) == m.name_length - 4 && memcmp(a->item[k].name, m.name, m.name_length - 4) == 0)
-                return damaged(r, "two members have one name");
+                return damaged(r, place + CENTRAL_SIZE, "members with different names were expected, '%.60s' was found twice",
+                               a->item[k].name);
         cj_tensor *t = read_member(r, &m);
         if (!t || !cj__archive_add(a, m.name, m.name_length - 4, t)) return false;
     }
@@ -167,20 +181,21 @@ static cj_archive *load(cj_reader *r)
     int count = cj__get16(end + 10);
     int64_t bytes = cj__get32(end + 12), start = cj__get32(end + 16);
     if (cj__get16(end + 4) || cj__get16(end + 6) || cj__get16(end + 8) != count) {
-        damaged(r, "it has several parts");
+        damaged(r, where, "an archive of one part was expected, several parts were found");
         return NULL;
     }
     if (count == 65535 || bytes == UINT32_MAX || start == UINT32_MAX) {
-        cj__file_error(c, r->op, r->path, "a zip64 archive, which is not read; use .safetensors");
+        damaged(r, where, "a plain zip file was expected, zip64 was found, which is not read; use .safetensors");
         return NULL;
     }
     if (start + bytes > where || bytes < (int64_t)count * CENTRAL_SIZE) {
-        damaged(r, "its directory lies outside of the file");
+        damaged(r, where, "a directory of %d members before it was expected, %lld bytes from %lld on, outside, were found", count,
+                (long long)bytes, (long long)start);
         return NULL;
     }
     unsigned char *directory = cj__alloc(c, (size_t)bytes + 1);
     cj_archive *a = directory ? cj__archive_new(c, count, 0) : NULL;
-    if (a && !(cj__reader_at(r, start, directory, (size_t)bytes) && read_members(r, directory, (size_t)bytes, count, a))) {
+    if (a && !(cj__reader_at(r, start, directory, (size_t)bytes) && read_members(r, directory, (size_t)bytes, start, count, a))) {
         cj_archive_free(a);
         a = NULL;
     }

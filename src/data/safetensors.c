@@ -33,10 +33,23 @@ typedef struct entry {
     int order;          /* place in the header */
 } entry;
 
-static bool refuse(cj_reader *r, const char *name, const char *what)
+/* The file and its header, which is byte 8 of it. */
+typedef struct head {
+    cj_reader *r;
+    const char *text;
+} head;
+
+/* Where an entry's name stands in the file; a name that was written with escapes: the header's first byte. */
+static int64_t place_of(const head *h, const char *name)
 {
-    return cj__file_error(r->ctx, r->op, r->path, "tensor '%.60s': %s", name, what);
+    size_t n = strlen(name);
+    for (const char *s = h->text; (s = strstr(s, name)); s++)
+        if (s > h->text && s[-1] == '"' && s[n] == '"') return 8 + (s - h->text);
+    return 8;
 }
+
+/* "… in tensor 'name'": a tensor whose entry is wrong. */
+#define refuse(h, name, ...) cj__place_error((h)->r->ctx, (h)->r->op, (h)->r->path, place_of(h, name), __VA_ARGS__)
 
 static bool whole_number(const cJSON *j, int64_t *out)
 {
@@ -46,44 +59,48 @@ static bool whole_number(const cJSON *j, int64_t *out)
     return true;
 }
 
-static bool read_entry(cj_reader *r, const cJSON *j, entry *e)
+static bool read_entry(const head *h, const cJSON *j, entry *e)
 {
     const cJSON *dtype = NULL, *shape = NULL, *offsets = NULL, *field;
     e->name = j->string;
-    if (!cJSON_IsObject(j)) return refuse(r, e->name, "an object is expected");
+    if (!cJSON_IsObject(j)) return refuse(h, e->name, "an object was expected for tensor '%.60s', another value was found", e->name);
     cJSON_ArrayForEach(field, j)
     {
         const cJSON **slot = strcmp(field->string, "dtype") == 0          ? &dtype
                              : strcmp(field->string, "shape") == 0        ? &shape
                              : strcmp(field->string, "data_offsets") == 0 ? &offsets
                                                                           : NULL;
-        if (!slot || *slot) return refuse(r, e->name, "dtype, shape and data_offsets are expected, each once");
+        if (!slot || *slot)
+            return refuse(h, e->name, "dtype, shape and data_offsets of tensor '%.60s' were expected, each once, '%.20s' was found%s",
+                          e->name, field->string, slot ? " twice" : "");
         *slot = field;
     }
     if (!dtype || !cJSON_IsString(dtype) || !cJSON_IsArray(shape) || !cJSON_IsArray(offsets))
-        return refuse(r, e->name, "dtype, shape or data_offsets is missing");
+        return refuse(h, e->name, "dtype, shape and data_offsets of tensor '%.60s' were expected, one was not found", e->name);
 
     e->dtype = CJ_DEFAULT_DTYPE;
     for (int i = 1; i < CJ_DTYPES; i++)
         if (strcmp(dtype->valuestring, names[i]) == 0) e->dtype = (cj_dtype)i;
     if (e->dtype == CJ_DEFAULT_DTYPE)
-        return cj__file_error(r->ctx, r->op, r->path, "tensor '%.60s': dtype %.20s is none of F32 F64 BF16 F16 I64 I32 U8 BOOL", e->name,
-                              dtype->valuestring);
+        return refuse(h, e->name, "a dtype of F32 F64 BF16 F16 I64 I32 U8 BOOL was expected for tensor '%.60s', %.20s was found", e->name,
+                      dtype->valuestring);
 
     e->shape = CJ_SCALAR;
     cJSON_ArrayForEach(field, shape)
     {
-        if (e->shape.ndim == CJ_MAX_DIMS) return refuse(r, e->name, "it has more than 8 dimensions");
-        if (!whole_number(field, &e->shape.dim[e->shape.ndim++])) return refuse(r, e->name, "a size is not a whole number");
+        if (e->shape.ndim == CJ_MAX_DIMS)
+            return refuse(h, e->name, "at most %d dimensions were expected of tensor '%.60s', more were found", CJ_MAX_DIMS, e->name);
+        if (!whole_number(field, &e->shape.dim[e->shape.ndim++]))
+            return refuse(h, e->name, "whole numbers were expected in the shape of tensor '%.60s', something else was found", e->name);
     }
-    int64_t n = cj__numel(r->ctx, r->op, e->shape.ndim, e->shape.dim);
-    if (n < 0) return false;
     const cJSON *begin = offsets->child, *end = begin ? begin->next : NULL;
     if (!end || end->next || !whole_number(begin, &e->begin) || !whole_number(end, &e->end))
-        return refuse(r, e->name, "data_offsets are not two whole numbers");
-    if (e->end < e->begin || e->end - e->begin != n * (int64_t)cj_dtype_size(e->dtype))
-        return cj__file_error(r->ctx, r->op, r->path, "tensor '%.60s': %s %s does not fit into bytes %lld to %lld", e->name,
-                              cj_dtype_name(e->dtype), cj__shape_text(e->shape.ndim, e->shape.dim), (long long)e->begin, (long long)e->end);
+        return refuse(h, e->name, "data_offsets of two whole numbers were expected of tensor '%.60s', others were found", e->name);
+    int64_t bytes;
+    if (e->end < e->begin || !cj__bytes_of_shape(e->dtype, &e->shape, &bytes) || e->end - e->begin != bytes)
+        return refuse(h, e->name, "data_offsets that %s %s fits were expected of tensor '%.60s', %lld to %lld were found",
+                      cj_dtype_name(e->dtype), cj__shape_text(e->shape.ndim, e->shape.dim), e->name, (long long)e->begin,
+                      (long long)e->end);
     return true;
 }
 
@@ -98,38 +115,41 @@ static int by_begin(const void *a, const void *b)
 }
 
 /* Names differ; the bytes of all tensors are the rest of the file. Leaves the entries in the order of the header. */
-static bool check_entries(cj_reader *r, entry *e, int n, int64_t bytes)
+static bool check_entries(const head *h, entry *e, int n, int64_t bytes)
 {
     qsort(e, (size_t)n, sizeof *e, by_name);
     for (int i = 1; i < n; i++)
-        if (strcmp(e[i - 1].name, e[i].name) == 0) return refuse(r, e[i].name, "the name appears twice");
+        if (strcmp(e[i - 1].name, e[i].name) == 0)
+            return refuse(h, e[i].name, "every name once was expected, '%.60s' was found twice", e[i].name);
     qsort(e, (size_t)n, sizeof *e, by_begin);
     int64_t at = 0;
     for (int i = 0; i < n; i++) {
         if (e[i].begin != at)
-            return refuse(r, e[i].name, e[i].begin < at ? "its bytes overlap those of another one" : "there is a hole before its bytes");
+            return refuse(h, e[i].name, "bytes from %lld on were expected of tensor '%.60s', %s from %lld on were found", (long long)at,
+                          e[i].name, e[i].begin < at ? "an overlap" : "a hole and bytes", (long long)e[i].begin);
         at = e[i].end;
     }
     if (at != bytes)
-        return cj__file_error(r->ctx, r->op, r->path, "the tensors have %lld bytes, the file has %lld after its header", (long long)at,
-                              (long long)bytes);
+        return cj__place_error(h->r->ctx, h->r->op, h->r->path, h->r->size - bytes,
+                               "%lld bytes of tensors were expected after the header, %lld were found", (long long)at, (long long)bytes);
     qsort(e, (size_t)n, sizeof *e, by_order);
     return true;
 }
 
-static bool read_metadata(cj_reader *r, const cJSON *meta, cj_archive *a)
+static bool read_metadata(const head *h, const cJSON *meta, cj_archive *a)
 {
     const cJSON *j;
     cJSON_ArrayForEach(j, meta)
     {
-        if (!cJSON_IsString(j)) return cj__file_error(r->ctx, r->op, r->path, "metadata '%.60s' is not a text", j->string);
-        if (cj_archive_meta(a, j->string)) return cj__file_error(r->ctx, r->op, r->path, "metadata '%.60s' appears twice", j->string);
+        if (!cJSON_IsString(j)) return refuse(h, j->string, "a text was expected as metadata '%.60s', another value was found", j->string);
+        if (cj_archive_meta(a, j->string))
+            return refuse(h, j->string, "every metadata once was expected, '%.60s' was found twice", j->string);
         if (!cj__archive_add_pair(a, j->string, j->valuestring)) return false;
     }
     return true;
 }
 
-static bool read_tensors(cj_reader *r, const cJSON *root, const cJSON *meta, int64_t start, entry *e, int n, cj_archive *a)
+static bool read_tensors(const head *h, const cJSON *root, const cJSON *meta, int64_t start, entry *e, int n, cj_archive *a)
 {
     int i = 0;
     const cJSON *j;
@@ -137,21 +157,21 @@ static bool read_tensors(cj_reader *r, const cJSON *root, const cJSON *meta, int
     {
         if (j == meta) continue;
         e[i].order = i;
-        if (!read_entry(r, j, &e[i++])) return false;
+        if (!read_entry(h, j, &e[i++])) return false;
     }
-    if (!check_entries(r, e, n, r->size - start)) return false;
-    if (meta && !read_metadata(r, meta, a)) return false;
+    if (!check_entries(h, e, n, h->r->size - start)) return false;
+    if (meta && !read_metadata(h, meta, a)) return false;
     for (i = 0; i < n; i++) {
-        cj_source part = cj__source_part(r, start + e[i].begin, e[i].end - e[i].begin);
+        cj_source part = cj__source_part(h->r, start + e[i].begin, e[i].end - e[i].begin);
         cj_tensor *t = cj__source_tensor(&part, e[i].dtype, e[i].shape, false, true);
         if (!t || !cj__archive_add(a, e[i].name, strlen(e[i].name), t)) return false;
     }
     return true;
 }
 
-static cj_archive *read_root(cj_reader *r, const cJSON *root, int64_t start)
+static cj_archive *read_root(const head *h, const cJSON *root, int64_t start)
 {
-    cj_ctx *c = r->ctx;
+    cj_ctx *c = h->r->ctx;
     const cJSON *meta = NULL, *j;
     int n = 0;
     cJSON_ArrayForEach(j, root)
@@ -159,7 +179,7 @@ static cj_archive *read_root(cj_reader *r, const cJSON *root, int64_t start)
         if (strcmp(j->string, "__metadata__") != 0) {
             n++;
         } else if (meta || !cJSON_IsObject(j)) {
-            cj__file_error(c, r->op, r->path, "__metadata__ is not one object");
+            refuse(h, "__metadata__", "one object was expected as __metadata__, another value was found");
             return NULL;
         } else {
             meta = j;
@@ -168,7 +188,7 @@ static cj_archive *read_root(cj_reader *r, const cJSON *root, int64_t start)
     size_t bytes = (size_t)n * sizeof(entry);
     entry *e = cj__alloc(c, bytes);
     cj_archive *a = e ? cj__archive_new(c, n, meta ? cJSON_GetArraySize(meta) : 0) : NULL;
-    if (a && !read_tensors(r, root, meta, start, e, n, a)) {
+    if (a && !read_tensors(h, root, meta, start, e, n, a)) {
         cj_archive_free(a);
         a = NULL;
     }
@@ -189,15 +209,19 @@ static cj_archive *read_header(cj_reader *r, char *text, int64_t n)
     if (!cj__reader_at(r, 8, text, (size_t)n)) return NULL;
     text[n] = 0;
     if (!cj__utf8(text, (size_t)n) || has_escaped_zero(text)) {
-        cj__file_error(r->ctx, r->op, r->path, "the header is not UTF-8 text");
+        cj__place_error(r->ctx, r->op, r->path, 8, "a header of UTF-8 text without zeros was expected, other bytes were found");
         return NULL;
     }
     const char *end = NULL;
     cJSON *root = cJSON_ParseWithLengthOpts(text, (size_t)n + 1, &end, 0);
     cj_archive *a = NULL;
     while (root && (*end == ' ' || *end == '\n' || *end == '\t' || *end == '\r')) end++;
-    if (!root || *end || !cJSON_IsObject(root)) cj__file_error(r->ctx, r->op, r->path, "the header is not a JSON object");
-    else a = read_root(r, root, 8 + n);
+    if (!root || *end || !cJSON_IsObject(root))
+        cj__place_error(r->ctx, r->op, r->path, 8 + (end ? end - text : 0), "a JSON object as header was expected, '%.20s' was found",
+                        root && !*end ? text
+                        : end         ? end
+                                      : "");
+    else a = read_root(&(head){ r, text }, root, 8 + n);
     cJSON_Delete(root);
     return a;
 }
@@ -207,14 +231,15 @@ static cj_archive *load(cj_reader *r)
     cj_ctx *c = r->ctx;
     unsigned char start[8];
     if (r->size < 8) {
-        cj__file_error(c, r->op, r->path, "not a safetensors file: only %lld bytes", (long long)r->size);
+        cj__place_error(c, r->op, r->path, 0, "8 bytes of a safetensors file or more were expected, %lld were found", (long long)r->size);
         return NULL;
     }
     if (!cj__reader_at(r, 0, start, 8)) return NULL;
     uint64_t n = cj__get64(start);
     if (n > MAX_HEADER || n > (uint64_t)r->size - 8) {
-        cj__file_error(c, r->op, r->path, "a header of %llu bytes is announced, %s", (unsigned long long)n,
-                       n > MAX_HEADER ? "at most 100 MB are possible" : "more than the file has");
+        bool far = r->size - 8 > MAX_HEADER;
+        cj__place_error(c, r->op, r->path, 0, "a header of at most %lld bytes%s was expected, one of %llu was found",
+                        far ? (long long)MAX_HEADER : (long long)r->size - 8, far ? " (100 MB)" : "", (unsigned long long)n);
         return NULL;
     }
     if (c->memory_cap && n > (c->memory_cap - (c->memory.held < c->memory_cap ? c->memory.held : c->memory_cap)) / NODE_BYTES) {

@@ -28,7 +28,7 @@ bool cj__set_cora(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o
     cj_graph *g = cj_planetoid_load(c, path, "cora");
     if (!g) return false;
     if (g->classes > 10) {
-        cj__file_error(c, "cj_dataset_open", path, "7 classes were expected, %lld were found", (long long)g->classes);
+        cj__place_error(c, "cj_dataset_open", path, 0, "7 classes were expected, %lld were found", (long long)g->classes);
         cj_graph_free(g);
         return false;
     }
@@ -57,7 +57,8 @@ bool cj__set_karate(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts 
     char path[CJ_PATH];
     cj_graph *g = cj__data_path(e, c, e->file, path) ? cj_gml_load(c, path) : NULL;
     if (!g || !cj__record_own(d, g)) return false;
-    if (g->nodes != N) return cj__file_error(c, "cj_dataset_open", path, "%d nodes were expected, %lld were found", N, (long long)g->nodes);
+    if (g->nodes != N)
+        return cj__place_error(c, "cj_dataset_open", path, 0, "%d nodes were expected, %lld were found", N, (long long)g->nodes);
     float x[N * N] = { 0 };
     int64_t y[N], node[N];
     for (int i = 0; i < N; i++) {
@@ -95,8 +96,8 @@ bool cj__set_sst2(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o
             int64_t n = l->length[i];
             bool ok = n >= 2 && line[n - 2] == '\t' && (line[n - 1] == '0' || line[n - 1] == '1');
             if (!ok)
-                return cj__file_error(c, "cj_dataset_open", path, "line %lld: a sentence, a tab and 0 or 1 were expected",
-                                      (long long)i + 1);
+                return cj__place_error(c, "cj_dataset_open", path, line - l->line[0],
+                                       "line %lld: a sentence, a tab and 0 or 1 were expected, '%.40s' was found", (long long)i + 1, line);
             label[i] = line[n - 1] == '1';
             line[n - 2] = 0;
             ((int64_t *)l->length)[i] = n - 2;
@@ -135,7 +136,8 @@ bool cj__set_names(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *
     char path[CJ_PATH];
     cj_lines *all = cj__data_path(e, c, e->file, path) ? cj_lines_load(c, path) : NULL;
     if (!all || !cj__record_own(d, all)) return false;
-    if (all->n < 3) return cj__file_error(c, "cj_dataset_open", path, "3 names or more were expected, %lld were found", (long long)all->n);
+    if (all->n < 3)
+        return cj__place_error(c, "cj_dataset_open", path, 0, "3 names or more were expected, %lld were found", (long long)all->n);
     int64_t test, val, n = all->n, bytes = 0;
     if (!cj__shares(c, e, o, n, &test, &val)) return false;
     for (int64_t i = 0; i < n; i++) bytes += all->length[i] + 1;
@@ -220,8 +222,8 @@ static bool bccd_part(bccd *s, const char *part, int64_t *n)
         while (at < end && (unsigned char)*at <= ' ') at++;
         if (!length) continue;
         if (*n == s->room)
-            return cj__file_error(s->ctx, "cj_dataset_open", s->archive.path, "%lld images were expected, more were found in %s",
-                                  (long long)s->room, file);
+            return cj__bytes_error(&s->archive, (size_t)(at - (const char *)s->archive.data),
+                                   "%lld images were expected, more were found in %s", (long long)s->room, file);
         if (!bccd_row(s, name, (*n)++)) return false;
     }
     return true;

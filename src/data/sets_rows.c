@@ -16,30 +16,34 @@ bool cj__set_mnist(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *
     UNUSED;
     static const char *const files[] = { "train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
                                          "t10k-labels-idx1-ubyte" };
-    char path[CJ_PATH];
+    char path[4][CJ_PATH];
     cj_tensor *t[4];
     for (int i = 0; i < 4; i++)
-        if (!cj__data_path(e, c, files[i], path) || !(t[i] = cj_idx_load(c, path))) return false;
+        if (!cj__data_path(e, c, files[i], path[i]) || !(t[i] = cj_idx_load(c, path[i]))) return false;
     int64_t n = cj_size(t[0], 0), test = cj_size(t[2], 0), features = e->height * e->width;
     for (int i = 0; i < 4; i++) {
         int64_t rows = i < 2 ? n : test;
         bool ok = i % 2 ? cj_ndim(t[i]) == 1 && cj_size(t[i], 0) == rows
                         : cj_ndim(t[i]) == 3 && cj_size(t[i], 1) == e->height && cj_size(t[i], 2) == e->width;
         if (!ok)
-            return cj__error(c, CJ_EFILE, "cj_dataset_open: %s: %lld rows of MNIST were expected, %s was found", files[i], (long long)rows,
-                             cj__tensor_text(t[i]));
+            return cj__place_error(c, "cj_dataset_open", path[i], 0, "%lld rows of MNIST were expected, %s was found", (long long)rows,
+                                   cj__tensor_text(t[i]));
     }
     if (n < 1 || test < 1 || !cj__rows_alloc(out, c, n + test, features))
-        return n >= 1 && test >= 1 ? false : cj__error(c, CJ_EFILE, "cj_dataset_open: mnist is empty");
+        return n >= 1 && test >= 1
+                   ? false
+                   : cj__place_error(c, "cj_dataset_open", path[n < 1 ? 0 : 2], 0, "rows of MNIST were expected, none were found");
     out->classes = 10;
     out->official = true;
     out->test = test;
     if (!copy_out(t[0], out->x, n * features) || !copy_out(t[2], out->x + n * features, test * features)) return false;
     if (!copy_out(t[1], out->y, n) || !copy_out(t[3], out->y + n, test)) return false;
     for (int64_t i = 0; i < out->n; i++)
-        if (!(out->y[i] < 10))
-            return cj__error(c, CJ_EFILE, "cj_dataset_open: mnist: a class of 0 … 9 was expected, %g was found in row %lld", out->y[i],
-                             (long long)i);
+        if (!(out->y[i] >= 0 && out->y[i] < 10 && out->y[i] == floorf(out->y[i]))) {
+            int64_t row = i < n ? i : i - n;
+            return cj__place_error(c, "cj_dataset_open", path[i < n ? 1 : 3], 8 + row,
+                                   "a class of 0 … 9 was expected, %g was found in row %lld", out->y[i], (long long)row);
+        }
     return true;
 }
 
@@ -85,7 +89,7 @@ bool cj__set_olivetti(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opt
     enum { SIDE = 64, PIXELS = SIDE * SIDE, EACH = 10 };
     int64_t n = faces ? cj_size(faces, 1) : 0;
     bool ok = faces && cj_ndim(faces) == 2 && cj_size(faces, 0) == PIXELS && n >= EACH && n % EACH == 0 && n <= 100000;
-    if (!ok) cj__file_error(c, "cj_dataset_open", path, "a matrix faces of 4096 x (10 per person) was expected");
+    if (!ok) cj__place_error(c, "cj_dataset_open", path, 0, "a matrix faces of 4096 x (10 per person) was expected, none was found");
     size_t bytes = (size_t)(ok ? n : 0) * PIXELS * sizeof(float);
     const char **people = ok ? cj__record_alloc(out->set, (size_t)(n / EACH) * sizeof *people) : NULL;
     float *v = people ? cj__alloc(c, bytes) : NULL;
@@ -143,7 +147,7 @@ bool cj__set_boston(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts 
     char path[CJ_PATH];
     cj_table *t = cj__data_path(e, c, e->file, path) ? cj_csv_load(c, path, &(cj_csv_opts){ .delimiter = ' ', .header = -1 }) : NULL;
     bool ok = t && (t->columns == 14 ||
-                    cj__file_error(c, "cj_dataset_open", path, "14 columns were expected, %lld were found", (long long)t->columns));
+                    cj__place_error(c, "cj_dataset_open", path, 0, "14 columns were expected, %lld were found", (long long)t->columns));
     ok = ok && table_rows(c, t, 13, out);
     out->set->feature_names = e->feature_names;
     cj_table_free(t);
@@ -162,7 +166,8 @@ bool cj__set_california(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_o
     int64_t target = -1;
     for (int64_t j = 0; t && j < t->columns; j++)
         if (strcmp(t->column[j].name, "median_house_value") == 0) target = j;
-    bool ok = t && (target >= 0 || cj__file_error(c, "cj_dataset_open", path, "a column median_house_value was expected, none was found"));
+    bool ok =
+        t && (target >= 0 || cj__place_error(c, "cj_dataset_open", path, 0, "a column median_house_value was expected, none was found"));
     ok = ok && table_rows(c, t, target, out);
     cj_table_free(t);
     return ok;
@@ -182,8 +187,10 @@ bool cj__set_ucr(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts *o,
         ok = cj__data_path(e, c, name, path) && (s[i] = cj_ts_load(c, path)) != NULL;
     }
     if (ok && (s[0]->channels != s[1]->channels || s[0]->classes != s[1]->classes || !s[0]->y))
-        ok = cj__file_error(c, "cj_dataset_open", path, "%lld channels and %lld classes were expected, as in the training file",
-                            (long long)s[0]->channels, (long long)s[0]->classes);
+        ok = cj__place_error(
+            c, "cj_dataset_open", path, 0,
+            "labelled series of %lld channels and %lld classes were expected, as in the training file, %lld and %lld were found",
+            (long long)s[0]->channels, (long long)s[0]->classes, (long long)s[1]->channels, (long long)s[1]->classes);
     if (ok) {
         int64_t length = s[0]->length > s[1]->length ? s[0]->length : s[1]->length, channels = s[0]->channels, at = 0;
         const char **names = cj__record_alloc(out->set, (size_t)s[0]->classes * sizeof *names);
@@ -222,7 +229,9 @@ bool cj__set_series(const cj_dataset_entry *e, cj_ctx *c, const cj_dataset_opts 
     if (!t) return false;
     int64_t window = e->width, n = t->rows - window, last = t->columns - 1, val = 0;
     bool ok = n >= 3 && !t->column[last].categories && !t->column[last].missing;
-    if (!ok) cj__file_error(c, "cj_dataset_open", path, "a last column of %lld numbers or more was expected", (long long)(window + 3));
+    if (!ok)
+        cj__place_error(c, "cj_dataset_open", path, 0, "a last column of %lld numbers or more was expected, %lld rows of %s were found",
+                        (long long)(window + 3), (long long)t->rows, n >= 3 ? "other values" : "it");
     ok = ok && cj__shares(c, e, o, n, &out->test, &val);
     size_t bytes = (size_t)(t->rows * t->columns) * sizeof(double);
     double *v = ok ? cj__alloc(c, bytes) : NULL;

@@ -43,7 +43,7 @@ bool cj__tar_next(const cj_bytes *b, size_t *at, cj_tar_member *m, bool *found)
         if (p[0] == 0) return true; /* the end is marked by zeros */
         uint64_t n, sum, own = 0;
         if (!octal(p + 124, 12, &n) || !octal(p + 148, 8, &sum))
-            return cj__bytes_error(b, *at, "a tar header was expected: sizes in octal");
+            return cj__bytes_error(b, *at, "sizes in octal of a tar header were expected");
         for (int i = 0; i < 512; i++) own += i >= 148 && i < 156 ? ' ' : p[i];
         if (own != sum)
             return cj__bytes_error(b, *at, "a tar header with check sum %llu was expected, %llu was found", (unsigned long long)own,
@@ -80,7 +80,7 @@ bool cj__tar_find(const cj_bytes *b, const char *name, cj_bytes *out)
     size_t at = 0, want = strlen(name);
     bool found;
     while (cj__tar_next(b, &at, &m, &found)) {
-        if (!found) return cj__file_error(b->ctx, b->op, b->path, "a member %s was expected, none was found", name);
+        if (!found) return cj__bytes_error(b, at, "a member %s was expected, none was found", name);
         size_t n = strlen(m.name);
         if (n < want || strcmp(m.name + n - want, name) != 0 || (n > want && m.name[n - want - 1] != '/')) continue;
         *out = (cj_bytes){ .ctx = b->ctx, .op = b->op, .path = b->path, .data = b->data + m.offset, .n = m.n };

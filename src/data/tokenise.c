@@ -74,6 +74,7 @@ cj_tokeniser *cj__tokeniser_new(cj_ctx *c, const char *op, cj_tokeniser_kind kin
     t->kind = kind;
     t->unknown = -1;
     t->lower = o && o->lower;
+    t->joined = o && o->joined;
     for (const char *const *s = o ? o->specials : NULL; s && *s; s++) {
         int64_t before = t->count;
         if (!**s || cj__token_add(t, *s, strlen(*s)) != before) {
@@ -167,8 +168,26 @@ size_t cj__gpt2_piece(const char *text, size_t n, size_t at)
     return last > at ? last : end; /* the last one is left to what follows, unless it is the only one */
 }
 
-bool cj__word_next(const char *text, size_t n, size_t *at, size_t *start, size_t *end)
+static bool joins(const char *text, size_t n, size_t at)
 {
+    unsigned char u = at < n ? (unsigned char)text[at] : 0;
+    return u >= 0x80 || (u >= '0' && u <= '9') || ((u | 32) >= 'a' && (u | 32) <= 'z');
+}
+
+static bool joined_next(const char *text, size_t n, size_t *at, size_t *start, size_t *end)
+{
+    while (*at < n && (text[*at] == ' ' || (text[*at] >= 9 && text[*at] <= 13))) ++*at;
+    *start = *at;
+    if (*at >= n) return false;
+    if (joins(text, n, (*at)++))
+        while (joins(text, n, *at) || (*at < n && (text[*at] == '\'' || text[*at] == '-') && joins(text, n, *at + 1))) ++*at;
+    *end = *at;
+    return true;
+}
+
+bool cj__word_next(bool joined, const char *text, size_t n, size_t *at, size_t *start, size_t *end)
+{
+    if (joined) return joined_next(text, n, at, start, end);
     size_t bytes = 0;
     int kind = CJ_UNICODE_SPACE;
     for (; *at < n; *at += bytes) {
@@ -188,11 +207,15 @@ bool cj__word_next(const char *text, size_t n, size_t *at, size_t *start, size_t
     return true;
 }
 
-/* A word, in small letters where asked for: in `room`, or where it stands. */
+/* A word, in small letters where asked for: in `room`, or where it stands.  Joined: also À … Þ of Latin-1, whose second byte is 0x80 … 0x9e (without ×). */
 static const char *word_text(const cj_tokeniser *t, const char *word, size_t n, char *room, size_t size)
 {
     if (!t->lower || n > size) return word;
-    for (size_t i = 0; i < n; i++) room[i] = (char)(word[i] >= 'A' && word[i] <= 'Z' ? word[i] | 32 : word[i]);
+    for (size_t i = 0; i < n; i++) {
+        unsigned char u = (unsigned char)word[i];
+        bool latin = t->joined && i > 0 && (unsigned char)word[i - 1] == 0xc3 && u >= 0x80 && u <= 0x9e && u != 0x97;
+        room[i] = (char)((u >= 'A' && u <= 'Z') || latin ? u | 32 : u);
+    }
     return room;
 }
 
@@ -251,6 +274,7 @@ cj_tokeniser *cj_tokeniser_characters(cj_ctx *c, const char *text, int64_t n, co
 
 typedef struct counted {
     int64_t times, first;
+    const cj_token *token;
 } counted;
 
 static int by_times(const void *a, const void *b)
@@ -259,20 +283,25 @@ static int by_times(const void *a, const void *b)
     if (x->times != y->times) return x->times > y->times ? -1 : 1;
     return (x->first > y->first) - (x->first < y->first);
 }
+static int by_times_and_bytes(const void *a, const void *b)
+{
+    const counted *x = a, *y = b;
+    return x->times != y->times ? by_times(a, b) : by_bytes(x->token, y->token);
+}
 
 /* All words counted in a table of their own, then the most frequent ones in order. */
 static bool count_words(cj_tokeniser *t, cj_tokeniser *all, const char *text, size_t n, const cj_tokeniser_opts *o)
 {
     size_t at = 0, start, end;
     char room[256];
-    while (cj__word_next(text, n, &at, &start, &end))
+    while (cj__word_next(t->joined, text, n, &at, &start, &end))
         if (cj__token_add(all, word_text(t, text + start, end - start, room, sizeof room), end - start) < 0) return false;
     counted *k = cj__record_alloc(all, (size_t)all->count * sizeof *k);
     if (!k) return false;
-    for (int64_t i = 0; i < all->count; i++) k[i].first = i; /* numbers are given in the order of the text */
-    for (at = 0; cj__word_next(text, n, &at, &start, &end);)
+    for (int64_t i = 0; i < all->count; i++) k[i].first = i, k[i].token = &all->token[i]; /* numbers are given in the order of the text */
+    for (at = 0; cj__word_next(t->joined, text, n, &at, &start, &end);)
         k[cj__token_find(all, word_text(t, text + start, end - start, room, sizeof room), end - start)].times++;
-    qsort(k, (size_t)all->count, sizeof *k, by_times);
+    qsort(k, (size_t)all->count, sizeof *k, t->joined ? by_times_and_bytes : by_times);
     for (int64_t i = 0; i < all->count && k[i].times >= (o ? o->least : 0) && (!o || !o->vocabulary || t->count < o->vocabulary); i++) {
         const cj_token *w = &all->token[k[i].first];
         if (cj__token_add(t, w->text, w->n) < 0) return false;
@@ -320,7 +349,7 @@ static bool encode(const cj_tokeniser *t, const char *text, size_t n, cj_token_l
         }
         return true;
     case CJ_TOKENS_WORDS:
-        while (cj__word_next(text, n, &at, &start, &end)) {
+        while (cj__word_next(t->joined, text, n, &at, &start, &end)) {
             int64_t k = cj__token_find(t, word_text(t, text + start, end - start, room, sizeof room), end - start);
             cj__token_put(l, k < t->specials ? t->unknown : k);
         }

@@ -27,7 +27,7 @@ struct cj_tokeniser {
     cj_merge *merge; /* hash table by (left, right); a power of two */
     int64_t merges, merge_places;
     int32_t byte[256]; /* BPE of bytes: the token of each */
-    bool lower;
+    bool lower, joined;
     const char *word_end; /* BPE of characters */
 };
 
@@ -43,8 +43,9 @@ enum { CJ_UNICODE_OTHER, CJ_UNICODE_LETTER, CJ_UNICODE_NUMBER, CJ_UNICODE_SPACE 
 uint32_t cj__code_point(const char *text, size_t n, size_t at, size_t *bytes, int *kind);
 /* Where the piece that begins at `at` ends:  's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+  */
 size_t cj__gpt2_piece(const char *text, size_t n, size_t at);
-/* The next word from *at on: a run of letters and digits, or one other symbol; false at the end. */
-bool cj__word_next(const char *text, size_t n, size_t *at, size_t *start, size_t *end);
+/* The next word from *at on: a run of letters and digits, or one other symbol; joined: ASCII letters and digits, all bytes beyond ASCII, and ' and - between
+ * them.  False at the end. */
+bool cj__word_next(bool joined, const char *text, size_t n, size_t *at, size_t *start, size_t *end);
 
 /* A growing list of tokens. */
 typedef struct cj_token_list {

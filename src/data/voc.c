@@ -139,7 +139,9 @@ static bool box_of(xml *s, cj_boxes *r, cj_box *b)
     }
     if (!b->name || corners != 4)
         return cj__bytes_error(s->b, start, "a name and four corners were expected in <object>, %d corners were found", corners);
-    return (b->xmin <= b->xmax && b->ymin <= b->ymax) || cj__bytes_error(s->b, start, "xmin <= xmax and ymin <= ymax were expected");
+    return (b->xmin <= b->xmax && b->ymin <= b->ymax) ||
+           cj__bytes_error(s->b, start, "xmin <= xmax and ymin <= ymax were expected, %g … %g and %g … %g were found", b->xmin, b->xmax,
+                           b->ymin, b->ymax);
 }
 
 static bool size_of_image(xml *s, cj_boxes *r)

@@ -1,123 +1,31 @@
-/* Vocabularies of words (cajal/words.h): counted by sorting, looked up by bisection, so that the numbers depend on the sentences alone. */
+/* Vocabularies of words (cajal/words.h): a tokeniser of words, sentences as rows of numbers, and sentences as they are written. */
 #include <cajal/model.h>
 #include <cajal/words.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "data/tokenise.h"
 
 enum { SPECIAL = 4 }; /* pad, begin, end, unknown */
 
-typedef struct word {
-    const char *text; /* in w->bytes, ends with a zero byte */
-    int64_t count, number;
-} word;
-
 struct cj_words {
-    cj_object object;
     cj_ctx *ctx;
-    char *bytes;
-    size_t size;
-    word *by_text;          /* sorted by text */
-    const char **by_number; /* without the four */
-    int64_t n, room;        /* words; room of by_text */
+    cj_tokeniser *t; /* goes with it */
 };
 
-/* ---- cutting ------------------------------------------------------------------------------------------------------------------------------------- */
-
-static bool letter(const char *s)
+/* Takes the tokeniser, which may be NULL after an error. */
+static cj_words *words_of(cj_ctx *c, cj_tokeniser *t)
 {
-    unsigned char u = (unsigned char)*s;
-    return (u >= 'a' && u <= 'z') || (u >= 'A' && u <= 'Z') || (u >= '0' && u <= '9') || u >= 0x80;
-}
-static bool blank(char c) { return c == ' ' || (c >= 9 && c <= 13); }
-
-/* Bytes of the word that s begins with, after skipping *skip blanks; 0 at the end. */
-static size_t word_length(const char *s, size_t *skip)
-{
-    size_t i = 0;
-    while (blank(s[i])) i++;
-    *skip = i;
-    s += i;
-    if (!*s) return 0;
-    if (!letter(s)) return 1;
-    size_t n = 1;
-    while (letter(s + n) || ((s[n] == '\'' || s[n] == '-') && letter(s + n + 1))) n++;
-    return n;
-}
-
-/* In lower case: ASCII, and À … Þ of Latin-1, whose second byte in UTF-8 is 0x80 … 0x9e (without ×). */
-static void lower(const char *s, size_t n, char *out)
-{
-    for (size_t i = 0; i < n; i++) {
-        unsigned char u = (unsigned char)s[i];
-        bool latin = i > 0 && (unsigned char)s[i - 1] == 0xc3 && u >= 0x80 && u <= 0x9e && u != 0x97;
-        out[i] = (char)((u >= 'A' && u <= 'Z') || latin ? u + 0x20 : u);
-    }
-    out[n] = 0;
-}
-
-/* ---- making ---------------------------------------------------------------------------------------------------------------------------------------- */
-
-static int by_text(const void *a, const void *b) { return strcmp(((const word *)a)->text, ((const word *)b)->text); }
-static int frequent_first(const void *a, const void *b)
-{
-    const word *x = a, *y = b;
-    return x->count != y->count ? (x->count > y->count ? -1 : 1) : strcmp(x->text, y->text);
-}
-
-static void drop(cj_words *w)
-{
-    if (w->bytes) cj__free(w->ctx, w->bytes, w->size);
-    if (w->by_text) cj__free(w->ctx, w->by_text, (size_t)w->room * sizeof *w->by_text);
-    if (w->by_number) cj__free(w->ctx, w->by_number, (size_t)w->room * sizeof *w->by_number);
-    cj__free(w->ctx, w, sizeof *w);
-}
-static void object_free(cj_object *o) { drop((cj_words *)((char *)o - offsetof(cj_words, object))); }
-
-void cj_words_free(cj_words *w)
-{
-    if (!w) return;
-    cj__object_remove(w->ctx, &w->object);
-    drop(w);
-}
-
-/* Every word of every sentence into bytes and by_text; returns their number. */
-static int64_t collect(cj_words *w, const char *const *sentences, int64_t n)
-{
-    int64_t words = 0;
-    char *to = w->bytes;
-    for (int64_t i = 0; i < n; i++) {
-        size_t skip, length;
-        for (const char *s = sentences[i]; (length = word_length(s, &skip)) > 0; s += skip + length) {
-            lower(s + skip, length, to);
-            w->by_text[words++] = (word){ .text = to, .count = 1 };
-            to += length + 1;
-        }
-    }
-    return words;
-}
-
-/* Sorts, counts equal words and keeps those with enough occurrences, numbered. */
-static void number(cj_words *w, int64_t words, const cj_words_opts *o)
-{
-    int64_t kinds = 0, least = o->least > 0 ? o->least : 2;
-    qsort(w->by_text, (size_t)words, sizeof *w->by_text, by_text);
-    for (int64_t i = 0; i < words; i++) {
-        if (kinds && strcmp(w->by_text[kinds - 1].text, w->by_text[i].text) == 0) w->by_text[kinds - 1].count++;
-        else w->by_text[kinds++] = w->by_text[i];
-    }
-    qsort(w->by_text, (size_t)kinds, sizeof *w->by_text, frequent_first);
-    while (w->n < kinds && w->by_text[w->n].count >= least && (o->most == 0 || w->n < o->most)) {
-        w->by_text[w->n].number = w->n + SPECIAL;
-        w->by_number[w->n] = w->by_text[w->n].text;
-        w->n++;
-    }
-    qsort(w->by_text, (size_t)w->n, sizeof *w->by_text, by_text);
+    cj_words *w = t ? cj__record_new(c, sizeof *w) : NULL;
+    if (!w) return cj__record_free(t), NULL;
+    if (!cj__record_own(w, t)) return cj__record_free(w), NULL;
+    w->ctx = c;
+    w->t = t;
+    return w;
 }
 
 cj_words *cj_words_new(cj_ctx *c, const char *const *sentences, int64_t n, const cj_words_opts *opts)
 {
+    static const char *const specials[] = { "<pad>", "<bos>", "<eos>", "<unk>", NULL };
     if (!c || c->error) return NULL;
     cj_words_opts o = opts ? *opts : (cj_words_opts){ 0 };
     if (o.least < 0 || o.most < 0) {
@@ -125,53 +33,49 @@ cj_words *cj_words_new(cj_ctx *c, const char *const *sentences, int64_t n, const
                   (long long)o.most);
         return NULL;
     }
-    cj_words *w = cj__zalloc(c, sizeof *w);
-    if (!w) return NULL;
-    w->ctx = c;
-    w->size = 1;
-    w->room = 1;
+    size_t size = 1;
+    for (int64_t i = 0; i < n; i++) size += strlen(sentences[i]) + 1;
+    char *text = cj__alloc(c, size), *to = text;
+    if (!text) return NULL;
     for (int64_t i = 0; i < n; i++) {
-        size_t bytes = strlen(sentences[i]);
-        w->size += 2 * bytes + 1; /* a word of one byte takes two with its end */
-        w->room += (int64_t)bytes;
+        size_t length = strlen(sentences[i]);
+        memcpy(to, sentences[i], length);
+        to[length] = '\n';
+        to += length + 1;
     }
-    w->bytes = cj__alloc(c, w->size);
-    w->by_text = cj__alloc(c, (size_t)w->room * sizeof *w->by_text);
-    w->by_number = cj__alloc(c, (size_t)w->room * sizeof *w->by_number);
-    if (!w->bytes || !w->by_text || !w->by_number) {
-        drop(w);
-        return NULL;
-    }
-    number(w, collect(w, sentences, n), &o);
-    cj__object_add(c, &w->object, object_free);
+    cj_tokeniser_opts how = {
+        .lower = true, .joined = true, .specials = specials, .least = o.least ? o.least : 2, .vocabulary = o.most ? o.most + SPECIAL : 0
+    };
+    cj_words *w = words_of(c, cj_tokeniser_words(c, text, to - text, &how));
+    cj__free(c, text, size);
     return w;
 }
 
-int64_t cj_words_count(const cj_words *w) { return w->n + SPECIAL; }
-const char *cj_words_at(const cj_words *w, int64_t i) { return i >= SPECIAL && i < w->n + SPECIAL ? w->by_number[i - SPECIAL] : ""; }
+void cj_words_free(cj_words *w) { cj__record_free(w); }
+bool cj_words_save(const cj_words *w, const char *path) { return w && cj_tokeniser_save(w->t, path); }
+
+cj_words *cj_words_load(cj_ctx *c, const char *path)
+{
+    cj_tokeniser *t = cj_tokeniser_load(c, path);
+    if (t && (t->kind != CJ_TOKENS_WORDS || t->specials != SPECIAL)) {
+        cj__place_error(c, "cj_words_load", path, 0, "a vocabulary of words was expected, another tokeniser was found");
+        cj__record_free(t);
+        return NULL;
+    }
+    return words_of(c, t);
+}
+
+int64_t cj_words_count(const cj_words *w) { return w->t->count; }
+const char *cj_words_at(const cj_words *w, int64_t i) { return i >= SPECIAL && i < w->t->count ? w->t->token[i].text : ""; }
 
 /* ---- numbers and sentences ---------------------------------------------------------------------------------------------------------------------------- */
-
-static int64_t number_of(const cj_words *w, const char *text)
-{
-    const word key = { .text = text }, *found = bsearch(&key, w->by_text, (size_t)w->n, sizeof key, by_text);
-    return found ? found->number : CJ_WORD_UNKNOWN;
-}
 
 /* A sentence's numbers into out (room for `columns`, or NULL to count); how many columns it needs. */
 static int64_t encode_one(const cj_words *w, const char *s, bool begin, int64_t columns, int64_t *out)
 {
-    int64_t k = 0;
-    size_t skip, length;
-    char text[256];
-    if (begin) k++, out ? (void)(out[0] = CJ_WORD_BEGIN) : (void)0;
-    for (; (length = word_length(s, &skip)) > 0; s += skip + length, k++) {
-        if (!out || k >= columns) continue;
-        out[k] = CJ_WORD_UNKNOWN;
-        if (length >= sizeof text) continue;
-        lower(s + skip, length, text);
-        out[k] = number_of(w, text);
-    }
+    int64_t first = begin ? 1 : 0, room = out && columns > first ? columns - first : 0;
+    int64_t k = first + cj_encode(w->t, s, -1, room ? out + first : NULL, room);
+    if (out && begin) out[0] = CJ_WORD_BEGIN;
     if (out) out[k < columns ? k : columns - 1] = CJ_WORD_END;
     return k + 1;
 }

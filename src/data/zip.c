@@ -52,6 +52,9 @@ static bool refill(cj_inflater *z)
     return true;
 }
 
+/* How far the packed bytes were read. */
+static int64_t packed_at(const cj_inflater *z) { return z->from->size - z->from->left - z->z.avail_in; }
+
 /* Inflates into out; *made tells how much. False after an error. */
 static bool inflate_some(cj_inflater *z, void *out, size_t n, size_t *made)
 {
@@ -64,8 +67,9 @@ static bool inflate_some(cj_inflater *z, void *out, size_t n, size_t *made)
         int status = inflate(&z->z, Z_NO_FLUSH);
         if (status == Z_STREAM_END) z->ended = true;
         else if (status == Z_MEM_ERROR) return cj__error(s->ctx, CJ_EMEMORY, "%s: %s: no memory to inflate", s->op, s->path);
-        else if (status != Z_OK && status != Z_BUF_ERROR) return cj__file_error(s->ctx, s->op, s->path, "the compressed data is damaged");
-        else if (dry) return cj__file_error(s->ctx, s->op, s->path, "the compressed data ends early");
+        else if (status != Z_OK && status != Z_BUF_ERROR)
+            return cj__source_error(z->from, packed_at(z), "sound compressed data was expected, damage was found");
+        else if (dry) return cj__source_error(z->from, packed_at(z), "more compressed data was expected, its end was found");
     }
     *made = n - z->z.avail_out;
     return true;
@@ -78,7 +82,9 @@ static bool read_inflated(cj_source *s, void *out, size_t n)
     while (n) {
         size_t want = n < (size_t)1 << 30 ? n : (size_t)1 << 30, made;
         if (!inflate_some(z, to, want, &made)) return false;
-        if (made < want) return cj__file_error(s->ctx, s->op, s->path, "the compressed data holds less than its archive says");
+        if (made < want)
+            return cj__source_error(z->from, packed_at(z), "%lld unpacked bytes were expected, the end was found earlier",
+                                    (long long)s->size);
         to += made;
         n -= made;
     }
@@ -93,6 +99,9 @@ cj_inflater *cj__inflate_open(cj_source *compressed, int64_t size, bool gzip)
     memset(z, 0, offsetof(cj_inflater, buffer));
     z->from = compressed;
     z->source = (cj_source){ .ctx = c, .op = compressed->op, .path = compressed->path, .left = size, .read = read_inflated };
+    z->source.begin = compressed->begin;
+    z->source.size = size;
+    z->source.packed = true;
     z->z = (z_stream){ .zalloc = cj__z_alloc, .zfree = cj__z_free, .opaque = c };
     if (inflateInit2(&z->z, gzip ? 15 + 16 : -15) != Z_OK) {
         cj__error(c, CJ_EMEMORY, "%s: %s: no memory to inflate", compressed->op, compressed->path);
@@ -109,9 +118,10 @@ bool cj__inflate_end(cj_inflater *z)
     cj_source *s = &z->source;
     char extra;
     size_t made = 0;
-    if (s->left) return cj__file_error(s->ctx, s->op, s->path, "%lld bytes more than the array needs", (long long)s->left);
+    if (s->left)
+        return cj__source_error(s, s->size - s->left, "the end of the array was expected, %lld bytes were found", (long long)s->left);
     if (!z->ended && !inflate_some(z, &extra, 1, &made)) return false;
-    if (made) return cj__file_error(s->ctx, s->op, s->path, "the compressed data holds more than its archive says");
+    if (made) return cj__source_error(z->from, packed_at(z), "%lld unpacked bytes were expected, more were found", (long long)s->size);
     return true;
 }
 

@@ -1,0 +1,4 @@
+@classLabel false
+@data
+1.5,-2
+3 , 4
