@@ -395,11 +395,59 @@ static void lab_close_minimum(void **state) /* lab.close-minimum */
     cj_scope_close(s);
 }
 
+/* ---- slices ------------------------------------------------------------------------------------------------------------------------------------------------------ */
+
+static double squared_length(void *user) { return cj_item(cj_l2_penalty(user)); }
+static double fails_at_ten(void *user)
+{
+    static int calls;
+    if (++calls == 10) cj_fail(c, CJ_EVALUE, "no more");
+    return squared_length(user);
+}
+
+static void surfaces(void **state)
+{
+    (void)state;
+    cj_scope s = cj_scope_open(c);
+    enum { SIDE = 9 };
+    cj_params *p = cj_module_params(cj_sequential(c, cj_linear(c, 3, 4), cj_linear(c, 4, 2)));
+    cj_tensor *before[4];
+    double value[SIDE * SIDE];
+    for (int i = 0; i < 4; i++) before[i] = cj_clone(cj_detach(cj_params_at(p, i)));
+    assert_true(cj_loss_surface(p, squared_length, p, SIDE, 0.5, value));
+    for (int i = 0; i < 4; i++) assert_true(same_bits(before[i], cj_detach(cj_params_at(p, i))));
+    assert_near(value[SIDE * SIDE / 2], squared_length(p), 0); /* the middle is where it was */
+    /* |w + a d|² = |w|² + 2a w·d + a²|d|², and |d|² = |w|² for filters: the second difference is 2 h² times the square of all weights */
+    double weights = cj_item(cj_sum(cj_square(before[0]))) + cj_item(cj_sum(cj_square(before[2])));
+    for (int i = 1; i + 1 < SIDE; i++) {
+        const double *v = &value[i * SIDE + SIDE / 2];
+        assert_near(v[SIDE] + v[-SIDE] - 2 * v[0], 2 * 0.125 * 0.125 * weights, 1e-5);
+    }
+    cj_surface_shape bowl = cj_surface_convexity(value, SIDE);
+    assert_near(bowl.convex, 1, 0);
+    assert_near(bowl.violated, 0, 0);
+    double waves[SIDE * SIDE];
+    for (int i = 0; i < SIDE * SIDE; i++) waves[i] = (i / SIDE % 2) + (i % SIDE % 2); /* a minimum at each even place */
+    cj_surface_shape rugged = cj_surface_convexity(waves, SIDE);
+    assert_int_equal(rugged.minima, 9);
+    assert_near(rugged.convex, 9. / 49, 1e-12);
+    assert_true(rugged.violated > 0.2);
+    assert_refused(CJ_EVALUE, "no more", assert_false(cj_loss_surface(p, fails_at_ten, p, SIDE, 0.5, value, .plain = true)));
+    for (int i = 0; i < 4; i++) assert_true(same_bits(before[i], cj_detach(cj_params_at(p, i))));
+    assert_refused(CJ_EVALUE, "loss_surface: a function", assert_false(cj_loss_surface(p, NULL, p, SIDE, 0.5, value)));
+    cj_scope_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(land_critical),         cmocka_unit_test(lab_linear_saddles),   cmocka_unit_test(lab_linear_gd),
-        cmocka_unit_test(lab_deep_linear_modes), cmocka_unit_test(lab_connected_minima), cmocka_unit_test(lab_close_minimum),
+        cmocka_unit_test(land_critical),
+        cmocka_unit_test(lab_linear_saddles),
+        cmocka_unit_test(lab_linear_gd),
+        cmocka_unit_test(lab_deep_linear_modes),
+        cmocka_unit_test(lab_connected_minima),
+        cmocka_unit_test(lab_close_minimum),
+        cmocka_unit_test(surfaces),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
