@@ -1,4 +1,5 @@
 /* Catalogue rows on training deep networks: plain and residual twins, batch norm, gradients along a line. */
+/* ctest: slow */
 #include "experiment.h"
 
 TEST_CONTEXT(.threads = 1, .seed = 71);

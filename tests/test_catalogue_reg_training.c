@@ -1,4 +1,5 @@
 /* Catalogue rows on regularisation that need training runs: dropout and width, dropout and weight decay, unlabelled rows, pretext tasks, meta-learning. */
+/* ctest: slow */
 #include "experiment.h"
 
 TEST_CONTEXT(.threads = 1, .seed = 83);

@@ -1,4 +1,5 @@
 /* Catalogue rows on what width and depth buy: rates of approximation, radial and folded targets, networks that are trained to fit. */
+/* ctest: slow */
 #include "experiment.h"
 
 TEST_CONTEXT(.threads = 1, .seed = 73);

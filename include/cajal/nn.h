@@ -180,6 +180,26 @@ CJ_API cj_module *cj_global_avg_pool_layer(cj_ctx *c);
 CJ_API cj_module *cj_global_max_pool_layer(cj_ctx *c);
 CJ_API cj_module *cj_upsample_layer(cj_ctx *c, const cj_interpolate_opts *opts);
 
+/* ---- the choice of a convolution algorithm ------------------------------------------------------------------------------------------------------------------------ */
+
+/* implicit: cj_conv; columns: unfolded windows and one product; FFT: the product of spectra. The last two take images with two axes, one group and zeros beyond the border, the FFT
+ * stride and dilation 1 and as many values as fit. Results agree up to rounding; all have derivatives. */
+typedef enum cj_conv_algorithm { CJ_CONV_IMPLICIT, CJ_CONV_COLUMNS, CJ_CONV_FFT, CJ_CONV_ALGORITHMS } cj_conv_algorithm;
+CJ_API cj_tensor *cj_conv_by(cj_conv_algorithm a, cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_conv_opts *opts);
+/* Times all algorithms on the first pass of each shape and keeps the fastest. Choices depend on the clock, so results are repeatable up to rounding only; disabled it is cj_conv, to the
+ * bit. A step that is recorded uses what passes before it have found. */
+typedef struct cj_conv_tuner cj_conv_tuner;
+typedef struct cj_conv_timing {
+    cj_conv_algorithm algorithm;        /* the fastest */
+    double seconds[CJ_CONV_ALGORITHMS]; /* of a forward pass; INFINITY: it does not take this one */
+} cj_conv_timing;
+CJ_API cj_conv_tuner *cj_conv_tuner_new(cj_ctx *c);
+CJ_API void cj_conv_tuner_free(cj_conv_tuner *t);                     /* before the context */
+CJ_API void cj_conv_tuner_enable(cj_conv_tuner *t, bool on);          /* on by default */
+CJ_API cj_tensor *cj_conv_tuned(cj_conv_tuner *t, cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_conv_opts *opts);
+CJ_API int cj_conv_tuner_count(const cj_conv_tuner *t);               /* shapes met so far */
+CJ_API cj_conv_timing cj_conv_tuner_at(const cj_conv_tuner *t, int i); /* in the order in which they were met */
+
 /* ---- activations by name, residual connections, bilinear forms -------------------------------------------------------------------------------- */
 
 /* The parameters of all activations; 0 means the operator's default, CJ_ZERO means 0. */
