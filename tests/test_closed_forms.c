@@ -282,6 +282,76 @@ static void spectral_norm_layer_passes(void **state)
     cj_scope_close(s);
 }
 
+/* ---- noise, masks, stopping ------------------------------------------------------------------------------------------------------------------------------------- */
+
+/* dropout of ones with p: values 0 and 1/(1 - p), mean 1, variance p/(1 - p); the standard form 0 and 1, and 1 - p in evaluation */
+static void dropout_and_noise(void **state)
+{
+    (void)state;
+    cj_scope s = cj_scope_open(c);
+    enum { N = 20000 };
+    const double p = 0.3;
+    cj_tensor *one = cj_ones(c, CJ_SHAPE(N), CJ_F32), *y = cj_forward(cj_dropout_layer(c, p), one);
+    double mean = cj_item(cj_mean(y)), square = cj_item(cj_mean(cj_square(y)));
+    assert_near(mean, 1, 4 * sqrt(p / (1 - p) / N));
+    assert_near(square, 1 / (1 - p), 4 * sqrt(p / (1 - p) / N) / (1 - p)); /* y² = y/(1 - p) */
+    assert_near(cj_item(cj_max(y)), 1 / (1 - p), 1e-6);
+    cj_module *standard = cj_dropout_layer(c, p, .standard = true), *noise = cj_noise_layer(c, 0.5);
+    assert_near(cj_item(cj_max(cj_forward(standard, one))), 1, 0);
+    cj_module_train(standard, false);
+    assert_near(distance(cj_forward(standard, one), cj_full(c, 1 - p, CJ_SHAPE(N), CJ_F32)), 0, 1e-7);
+    cj_tensor *added = cj_sub(cj_forward(noise, one), one);
+    assert_near(cj_item(cj_mean(added)), 0, 4 * 0.5 / sqrt(N));
+    assert_near(cj_item(cj_mean(cj_square(added))) / 0.25, 1, 4 * sqrt(2.0 / N));
+    cj_module_train(noise, false);
+    assert_near(distance(cj_forward(noise, one), one), 0, 0);
+    /* u = (1, 2), v = (3, 1), value 4: error (4 - 5)² = 1, spread (1 - keep)/keep (9 + 4) */
+    cj_tensor *u = F64(c, CJ_SHAPE(1, 2), 1, 2), *v = F64(c, CJ_SHAPE(1, 2), 3, 1), *value = F64(c, CJ_SHAPE(1, 1), 4),
+              *seen = cj_ones_like(value);
+    assert_near(cj_item(cj_dropout_factorisation_loss(value, seen, u, v, 0.25)), 1 + 3 * 13, 1e-12);
+    /* a draw with replacement leaves out (1 - 1/n)^n of the rows, about 1/e */
+    enum { ROWS = 4000 };
+    cj_tensor *index = cj_bootstrap(c, ROWS), *count = cj_segment_sum(cj_ones(c, CJ_SHAPE(ROWS), CJ_F32), index, ROWS);
+    assert_near(cj_item(cj_sum(count)), ROWS, 0);
+    assert_near(cj_item(cj_mean(cj_cast(cj_eq_scalar(count, 0), CJ_F32))), pow(1 - 1.0 / ROWS, ROWS), 4 * sqrt(0.1 / ROWS));
+    cj_scope_close(s);
+}
+
+static void masks_and_stopping(void **state)
+{
+    (void)state;
+    cj_scope s = cj_scope_open(c);
+    cj_tensor *w = F64(c, CJ_SHAPE(2, 3), 0.1, -3, 2, -0.5, 0, 1);
+    assert_near(distance(cj_magnitude_mask(w, 0.5), F64(c, CJ_SHAPE(2, 3), 0, 1, 1, 0, 0, 1)), 0, 0);
+    cj_module *m = cj_module_new(c, &holder, 0);
+    cj_tensor *p = cj_module_param(m, "w", w), *b = cj_module_param(m, "b", F64(c, CJ_SHAPE(1), 7));
+    cj_pruning *r = cj_pruning_new(cj_module_params(m));
+    bool grad = cj_no_grad(c);
+    cj_assign_(p, F64(c, CJ_SHAPE(2, 3), 5, 4, 3, 2, 1, 0)), cj_assign_(b, F64(c, CJ_SHAPE(1), 8)); /* training */
+    assert_true(cj_pruning_prune(r, 0.5));                                                          /* the three largest of now */
+    assert_near(distance(cj_detach(p), F64(c, CJ_SHAPE(2, 3), 5, 4, 3, 0, 0, 0)), 0, 0);
+    assert_near(distance(cj_pruning_mask(r, 0), F64(c, CJ_SHAPE(2, 3), 1, 1, 1, 0, 0, 0)), 0, 0);
+    assert_null(cj_pruning_mask(r, 1)); /* a vector */
+    cj_assign_(p, cj_ones(c, CJ_SHAPE(2, 3), CJ_F64));
+    assert_true(cj_pruning_apply(r));
+    assert_near(distance(cj_detach(p), F64(c, CJ_SHAPE(2, 3), 1, 1, 1, 0, 0, 0)), 0, 0);
+    assert_true(cj_pruning_rewind(r)); /* the first values under the mask; the bias too */
+    assert_near(distance(cj_detach(p), F64(c, CJ_SHAPE(2, 3), 0.1, -3, 2, 0, 0, 0)), 0, 0);
+    assert_near(cj_item(b), 7, 0);
+    /* losses 3, 1, 2, 2, 2 with patience 3: the best is call 1, the last call says stop */
+    cj_early_stop *e = cj_early_stop_new(cj_module_params(m), 3);
+    const double loss[] = { 3, 1, 2, 2, 2 };
+    for (int i = 0; i < 5; i++) {
+        cj_assign_(b, F64(c, CJ_SHAPE(1), i));
+        assert_true(cj_early_stop_update(e, loss[i]) == (i == 4));
+    }
+    assert_int_equal(cj_early_stop_best(e), 1);
+    assert_true(cj_early_stop_restore(e));
+    assert_near(cj_item(b), 1, 0);
+    cj_grad_mode(c, grad);
+    cj_scope_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +360,7 @@ int main(void)
         cmocka_unit_test(mixture_density),     cmocka_unit_test(mixture_network),
         cmocka_unit_test(ensembles),           cmocka_unit_test(distillation),
         cmocka_unit_test(spectral_norm_calls), cmocka_unit_test(spectral_norm_layer_passes),
+        cmocka_unit_test(dropout_and_noise),   cmocka_unit_test(masks_and_stopping),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
