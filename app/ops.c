@@ -72,6 +72,7 @@ static const struct signature {
     { "multivariate_gaussian_nll_loss", "cj_multivariate_gaussian_nll_loss(mean, target, factor)" },
     { "laplace_nll_loss", "cj_laplace_nll_loss(mean, target, scale)" },
     { "gumbel_nll_loss", "cj_gumbel_nll_loss(location, target, scale)" },
+    { "mixture_nll_loss", "cj_mixture_nll_loss(logits, mean, scale, target)" },
     { "exponential_family_nll", "cj_exponential_family_nll(v, target, CJ_FAMILY_POISSON)" },
     { "exponential_family_mean", "cj_exponential_family_mean(v, CJ_FAMILY_POISSON)" },
     { "cholesky", "cj_cholesky(a, .upper = true)" },

@@ -88,6 +88,28 @@ static void check_lab(const char *id, const char *name)
     free(text);
 }
 
+static const char *const done_families[] = { "tensor",
+                                             "ad",
+                                             "act",
+                                             "loss",
+                                             "init",
+                                             "norm",
+                                             "reg",
+                                             "module",
+                                             "ff",
+                                             "lin",
+                                             "convolution",
+                                             "pooling",
+                                             "receptive-field",
+                                             "position",
+                                             "residual",
+                                             "landscape",
+                                             "approx",
+                                             "approximation",
+                                             "opt",
+                                             "sched",
+                                             "train" };
+
 static void rows_are_true(void **state)
 {
     (void)state;
@@ -114,8 +136,14 @@ static void rows_are_true(void **state)
     char *catalogue = read_text("../shared/catalogue.tsv");
     if (catalogue) {
         for (char *line = strtok_r(catalogue, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-            if (strncmp(line, "tensor.", 7) != 0 && strncmp(line, "ad.", 3) != 0) continue;
-            *strchr(line, '\t') = 0;
+            char *family = strchr(line, '\t');
+            if (!family) fail_msg("the catalogue's row %s has no family", line);
+            *family++ = 0;
+            size_t length = strcspn(family, "\t");
+            bool done = false;
+            for (size_t i = 0; i < sizeof done_families / sizeof *done_families && !done; i++)
+                done = strlen(done_families[i]) == length && strncmp(family, done_families[i], length) == 0;
+            if (!done) continue;
             bool there = false;
             for (int i = 0; i < rows && !there; i++) there = strcmp(ids[i], line) == 0;
             if (!there) fail_msg("the catalogue's row %s is not in docs/coverage.tsv", line);

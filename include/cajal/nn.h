@@ -7,6 +7,7 @@
 
 #include <cajal/core.h>
 #include <cajal/grad.h>
+#include <cajal/math.h>
 #include <cajal/ops.h>
 
 #ifdef __cplusplus
@@ -179,6 +180,26 @@ CJ_API cj_module *cj_global_avg_pool_layer(cj_ctx *c);
 CJ_API cj_module *cj_global_max_pool_layer(cj_ctx *c);
 CJ_API cj_module *cj_upsample_layer(cj_ctx *c, const cj_interpolate_opts *opts);
 
+/* ---- the choice of a convolution algorithm ------------------------------------------------------------------------------------------------------------------------ */
+
+/* implicit: cj_conv; columns: unfolded windows and one product; FFT: the product of spectra. The last two take images with two axes, one group and zeros beyond the border, the FFT
+ * stride and dilation 1 and as many values as fit. Results agree up to rounding; all have derivatives. */
+typedef enum cj_conv_algorithm { CJ_CONV_IMPLICIT, CJ_CONV_COLUMNS, CJ_CONV_FFT, CJ_CONV_ALGORITHMS } cj_conv_algorithm;
+CJ_API cj_tensor *cj_conv_by(cj_conv_algorithm a, cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_conv_opts *opts);
+/* Times all algorithms on the first pass of each shape and keeps the fastest. Choices depend on the clock, so results are repeatable up to rounding only; disabled it is cj_conv, to the
+ * bit. A step that is recorded uses what passes before it have found. */
+typedef struct cj_conv_tuner cj_conv_tuner;
+typedef struct cj_conv_timing {
+    cj_conv_algorithm algorithm;        /* the fastest */
+    double seconds[CJ_CONV_ALGORITHMS]; /* of a forward pass; INFINITY: it does not take this one */
+} cj_conv_timing;
+CJ_API cj_conv_tuner *cj_conv_tuner_new(cj_ctx *c);
+CJ_API void cj_conv_tuner_free(cj_conv_tuner *t);                     /* before the context */
+CJ_API void cj_conv_tuner_enable(cj_conv_tuner *t, bool on);          /* on by default */
+CJ_API cj_tensor *cj_conv_tuned(cj_conv_tuner *t, cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_conv_opts *opts);
+CJ_API int cj_conv_tuner_count(const cj_conv_tuner *t);               /* shapes met so far */
+CJ_API cj_conv_timing cj_conv_tuner_at(const cj_conv_tuner *t, int i); /* in the order in which they were met */
+
 /* ---- activations by name, residual connections, bilinear forms -------------------------------------------------------------------------------- */
 
 /* The parameters of all activations; 0 means the operator's default, CJ_ZERO means 0. */
@@ -252,7 +273,8 @@ typedef struct cj_spectral_norm_layer_opts {
     int64_t iterations;  /* of the power method in a training pass; 1 */
     double eps;          /* 1e-12 */
 } cj_spectral_norm_layer_opts;
-/* The weight is weight_orig / sigma, its largest singular value as a matrix [out, the others]; buffers weight_u and weight_v hold the vectors of the power method. */
+/* The weight is weight_orig / sigma, its largest singular value as a matrix [out, the others]; buffers weight_u and weight_v hold the vectors of the power method,
+ * which every pass in training brings forward, also when there are several in one step (PyTorch's meaning); a pass in evaluation leaves them. */
 CJ_API cj_module *cj_spectral_norm_layer(cj_module *layer, const cj_spectral_norm_layer_opts *opts);
 
 /* ---- recurrent layers: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, …_l0_reverse; uniform ±1/sqrt(hidden) -------------------------------------- */
@@ -369,6 +391,9 @@ CJ_API double cj_init_gain(const char *activation, double slope);
 CJ_API cj_tensor *cj_l1_penalty(const cj_params *p);
 CJ_API cj_tensor *cj_l2_penalty(const cj_params *p);
 CJ_API cj_tensor *cj_elastic_net_penalty(const cj_params *p, double l1, double l2);
+/* -sum log p(w) over all parameters, p the prior of a number (cj_dist_normal, cj_dist_laplace …): the sum of n examples' negative log-likelihoods plus it has its minimum at the
+ * maximum of the posterior; with a mean over n examples add 1/n of it. Of N(0, s²): L2 with weight 1/(2s²), of Laplace(0, b): L1 with 1/b, up to constants. */
+CJ_API cj_tensor *cj_prior_penalty(const cj_params *p, cj_dist prior);
 /* Rows w[i] of a norm above `most` are scaled down to it, in place; for after a step. Returns w. */
 CJ_API cj_tensor *cj_max_norm_(cj_tensor *w, double most);
 
@@ -387,6 +412,11 @@ CJ_API cj_tensor *cj_distillation_loss(cj_tensor *student, cj_tensor *teacher, c
 /* Matrix factorisation with dropout of the factors, in expectation: sum over entries of seen·((value - u·vᵀ)² + (1 - keep)/keep · (u∘u)·(v∘v)ᵀ), the mean of seen·(value - (m∘u/keep)·vᵀ)²
  * over masks m that keep each factor with probability keep in (0, 1]; value and seen (0 or 1) [n, m], u [n, k], v [m, k]. 0-d. */
 CJ_API cj_tensor *cj_dropout_factorisation_loss(cj_tensor *value, cj_tensor *seen, cj_tensor *u, cj_tensor *v, double keep);
+typedef struct cj_ensemble_opts {
+    bool probabilities;  /* the mean of softmax(member(x)) over the last axis, as its logarithm: log-probabilities, which cj_nll_loss and cj_argmax take */
+} cj_ensemble_opts;
+/* The mean of the members' results for the same x; members are named "0", "1", …. With members trained on cj_bootstrap draws of the rows: bagging (Breiman 1996). */
+CJ_API cj_module *cj_ensemble_layer(cj_ctx *c, cj_module *const *members, int n, const cj_ensemble_opts *opts);
 CJ_API cj_tensor *cj_bootstrap(cj_ctx *c, int64_t n);  /* i64 [n]: n draws of 0 … n-1 with replacement, from CJ_STREAM_DATA */
 
 /* 1 at the ceil(keep·n) largest |w|, of equals the first, 0 elsewhere; w's dtype. */

@@ -540,7 +540,8 @@ typedef struct cj_spectral {
     cj_tensor *sigma;    /* 0-d: uᵀ·W·v, from below the largest singular value */
 } cj_spectral;
 /* w divided by its largest singular value as a matrix [first axis, the others] (Miyato et al. 2018). u [rows] is persistent: every call that is not eval brings it forward by
- * power iterations v = Wᵀu/|Wᵀu|, u = Wv/|Wv|, written when the caller's scope closes. u and v are constants for the derivative. */
+ * power iterations v = Wᵀu/|Wᵀu|, u = Wv/|Wv|, written when the caller's scope closes. Several calls in one scope, or in one captured step, go on from each other exactly as if
+ * each had a scope of its own, and an eval call after them sees their vectors: as in PyTorch. u and v are constants for the derivative. */
 CJ_API cj_spectral cj_spectral_norm(cj_tensor *w, cj_tensor *u, const cj_spectral_opts *opts);
 typedef struct cj_standardise_opts {
     cj_axes axes;            /* over which mean and deviation are taken; not given: the first, the examples */
@@ -643,7 +644,7 @@ CJ_API cj_tensor *cj_triplet_margin_loss(cj_tensor *anchor, cj_tensor *positive,
 typedef struct cj_likelihood_opts {
     cj_reduction reduction;
     bool full;    /* gaussian_nll: with log(2π)/2; the others always have their constants */
-    double eps;   /* floor of the variance (1e-6), of the scale (1e-6; of gaussian_scale 1e-3) */
+    double eps;   /* floor of the variance (1e-6), of the scale (1e-6; of gaussian_scale and mixture 1e-3) */
 } cj_likelihood_opts;
 CJ_API cj_tensor *cj_gaussian_nll_loss(cj_tensor *mean, cj_tensor *target, cj_tensor *variance, const cj_likelihood_opts *opts);    /* (log v + (m - y)²/v) / 2 */
 /* log|s| + ((y - m)/s)²/2 + log(2π)/2: a scale of either sign, as a network puts it out. */
@@ -652,6 +653,9 @@ CJ_API cj_tensor *cj_gaussian_scale_nll_loss(cj_tensor *mean, cj_tensor *target,
 CJ_API cj_tensor *cj_multivariate_gaussian_nll_loss(cj_tensor *mean, cj_tensor *target, cj_tensor *factor, const cj_likelihood_opts *opts);
 CJ_API cj_tensor *cj_laplace_nll_loss(cj_tensor *mean, cj_tensor *target, cj_tensor *scale, const cj_likelihood_opts *opts);        /* |y - m|/b + log(2b) */
 CJ_API cj_tensor *cj_gumbel_nll_loss(cj_tensor *location, cj_tensor *target, cj_tensor *scale, const cj_likelihood_opts *opts);     /* log b + z + e^-z, z = (y - m)/b */
+/* Mixture density outputs (Bishop 1994): -log sum_k softmax(logits)_k N(y; mean_k, scale_k²); logits, mean, scale [.., K], a scale of either sign, target [..]. With one component it
+ * is gaussian_scale_nll. Samples, means and quantiles of such outputs: cj_dist_mixture(logits, cj_dist_normal(mean, scale)). */
+CJ_API cj_tensor *cj_mixture_nll_loss(cj_tensor *logits, cj_tensor *mean, cj_tensor *scale, cj_tensor *target, const cj_likelihood_opts *opts);
 typedef struct cj_poisson_opts {
     cj_reduction reduction;
     bool rate;    /* the input is the rate, not its logarithm: x - y·log(x + eps) */

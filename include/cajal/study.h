@@ -1,4 +1,4 @@
-/* cajal/study.h: what kind of function this is: linear regions of ReLU networks, smoothness and strong convexity, rates of convergence.
+/* cajal/study.h: what kind of function this is: linear regions of ReLU networks, smoothness and strong convexity, rates of convergence, landscapes.
  *
  * All of these read values, so a captured step cannot call them; after an error numbers are NaN and counts -1.
  */
@@ -63,6 +63,40 @@ CJ_API cj_curvature cj_hessian_extremes(cj_ctx *c, cj_fn fn, void *user, cj_tens
  * is left out. Fewer than 4 gaps: CJ_RATE_UNKNOWN. */
 typedef enum cj_rate_class { CJ_RATE_UNKNOWN, CJ_RATE_SUBLINEAR, CJ_RATE_LINEAR, CJ_RATE_SUPERLINEAR } cj_rate_class;
 CJ_API cj_rate_class cj_convergence_class(const double *gap, int64_t n);
+
+/* ---- landscapes --------------------------------------------------------------------------------------------------------------------------------------------------- */
+
+/* NONE: the gradient is not 0. SADDLE: the Hessian has eigenvalues of both signs. DEGENERATE: some are 0 and the others of one sign, so that it does not decide. */
+typedef enum cj_critical_kind { CJ_CRITICAL_NONE, CJ_CRITICAL_MINIMUM, CJ_CRITICAL_SADDLE, CJ_CRITICAL_MAXIMUM, CJ_CRITICAL_DEGENERATE } cj_critical_kind;
+typedef struct cj_critical {
+    cj_critical_kind kind;
+    int64_t index, flat;       /* negative eigenvalues, and eigenvalues that count as 0 */
+    double smallest, largest;  /* eigenvalues */
+    double gradient;           /* its length */
+    bool converged;            /* cj_critical_point: the gradient is within the tolerance */
+} cj_critical;
+/* The kind of x taken as a critical point; |eigenvalue| <= flat · max(1, largest |eigenvalue|) counts as 0 (flat 0: 1e-8). The whole Hessian is made: for a few hundred numbers. */
+CJ_API cj_critical cj_classify_point(cj_ctx *c, cj_fn fn, void *user, cj_tensor *x, double flat);
+typedef struct cj_critical_opts {
+    int64_t iterations;  /* 200 */
+    double tolerance;    /* 1e-9, of the length of the gradient */
+    double flat;         /* as above */
+} cj_critical_opts;
+/* Moves x (kept) to a critical point near it, minimum or not, by Newton's method with steps that shorten the gradient, and says what it is. Give x in f64. */
+CJ_API cj_critical cj_critical_point(cj_ctx *c, cj_fn fn, void *user, cj_tensor *x, const cj_critical_opts *opts);
+
+typedef struct cj_surface_opts {
+    bool plain;          /* normal directions as they are; else normalised by filters: each row as long as the parameter's, none for vectors (Li et al. 2018) */
+} cj_surface_opts;
+/* out[i·n + j] = loss(p + a_i d + b_j e) for two random directions d and e and a, b equally spaced in [-reach, reach]; loss is called without gradients while the parameters hold
+ * those values, and they are what they were, to the bit, afterwards. With n odd the middle is the loss as it is. */
+CJ_API bool cj_loss_surface(cj_params *p, double (*loss)(void *user), void *user, int64_t n, double reach, double *out, const cj_surface_opts *opts);
+typedef struct cj_surface_shape {
+    double convex;       /* share of inner points whose Hessian of finite differences has no negative eigenvalue */
+    double violated;     /* share of chords (along rows, columns, diagonals) below their middle */
+    int64_t minima;      /* inner points below all 8 neighbours */
+} cj_surface_shape;
+CJ_API cj_surface_shape cj_surface_convexity(const double *value, int64_t n);  /* of values [n, n]; n at least 3 */
 
 /* ---- constructions that approximate ----------------------------------------------------------------------------------------------------------------------------- */
 

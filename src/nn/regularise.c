@@ -1,5 +1,7 @@
-/* Penalties on parameters and on the derivative of a network, to be added to a loss; the max-norm constraint; distillation; bootstrap samples. */
+/* Penalties on parameters and on the derivative of a network, to be added to a loss; the max-norm constraint; priors; distillation;
+ * ensembles and bootstrap samples. */
 #include <math.h>
+#include <stdio.h>
 
 #include "cajal/math.h"
 #include "nn/nn.h"
@@ -25,6 +27,25 @@ static cj_tensor *penalty(const cj_params *p, double l1, double l2, const char *
 cj_tensor *cj_l1_penalty(const cj_params *p) { return penalty(p, 1, 0, "l1_penalty"); }
 cj_tensor *cj_l2_penalty(const cj_params *p) { return penalty(p, 0, 1, "l2_penalty"); }
 cj_tensor *cj_elastic_net_penalty(const cj_params *p, double l1, double l2) { return penalty(p, l1, l2, "elastic_net_penalty"); }
+
+cj_tensor *cj_prior_penalty(const cj_params *p, cj_dist prior)
+{
+    if (!p) return NULL;
+    cj_ctx *c = p->ctx;
+    if (c->error) return c->poison;
+    int frame = cj__frame_open(c);
+    if (!frame) return c->poison;
+    cj_tensor *sum = cj_scalar(c, 0);
+    for (int i = 0; i < p->n && !c->error; i++) {
+        cj_tensor *w = p->item[i].tensor, *density = cj_dist_log_prob(prior, w);
+        if (!c->error && density->numel != w->numel)
+            cj_fail(c, CJ_ESHAPE, "prior_penalty: the prior gives %s for %s %s; that of one number is expected", cj__tensor_text(density),
+                    p->item[i].name, cj__tensor_text(w));
+        sum = cj_sub(sum, cj_sum(density, NULL));
+    }
+    cj__frame_close(c, frame, &sum, 1);
+    return sum;
+}
 
 cj_tensor *cj_max_norm_(cj_tensor *w, double most)
 {
@@ -144,6 +165,40 @@ cj_tensor *cj_dropout_factorisation_loss(cj_tensor *value, cj_tensor *seen, cj_t
         return cj_fail(value->ctx, CJ_EVALUE, "dropout_factorisation_loss: keep %g; a probability above 0 expected", keep);
     cj_tensor *error = cj_square(cj_sub(value, cj_matmul(u, cj_t(v)))), *spread = cj_matmul(cj_square(u), cj_t(cj_square(v)));
     return cj_sum(cj_mul(seen, cj_add(error, cj_mul_scalar(spread, (1 - keep) / keep))), NULL);
+}
+
+/* ---- several networks -------------------------------------------------------------------------------------------------------------------------------------- */
+
+static cj_tensor *ensemble_forward(cj_module *m, void *self, cj_tensor *x)
+{
+    const bool probabilities = *(const bool *)self;
+    cj_ctx *c = cj_module_ctx(m);
+    int n = cj_module_children(m);
+    cj_tensor *sum = NULL;
+    for (int i = 0; i < n && !c->error; i++) {
+        cj_tensor *y = cj__forward_as(cj_module_child(m, i), cj_module_child_name(m, i), x);
+        if (probabilities) y = cj_log_softmax(y, -1);
+        /* log(e^a + e^b): no probability is too small for the sum */
+        sum = !sum ? y : probabilities ? cj_logaddexp(sum, y) : cj_add(sum, y);
+    }
+    if (c->error) return c->poison;
+    return probabilities ? cj_add_scalar(sum, -log((double)n)) : cj_mul_scalar(sum, 1.0 / n);
+}
+static const cj_module_type ensemble_type = { "Ensemble", ensemble_forward, NULL };
+
+cj_module *cj_ensemble_layer(cj_ctx *c, cj_module *const *members, int n, const cj_ensemble_opts *opts)
+{
+    if (!c || c->error) return NULL;
+    if (!members || n < 1) return cj_fail(c, CJ_EVALUE, "ensemble layer: %d members; one at least expected", n), NULL;
+    cj_module *m = cj_module_new(c, &ensemble_type, sizeof(bool));
+    if (!m) return NULL;
+    *(bool *)cj_module_self(m) = opts && opts->probabilities;
+    for (int i = 0; i < n && !c->error; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", i);
+        cj_module_add(m, name, members[i]);
+    }
+    return c->error ? NULL : m;
 }
 
 cj_tensor *cj_bootstrap(cj_ctx *c, int64_t n)

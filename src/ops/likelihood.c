@@ -50,6 +50,14 @@ CJ_COMPOSE(gumbel_nll_loss)
     cj_tensor *b = cj_clamp(in[2], P(0), INFINITY), *z = cj_div(cj_sub(in[1], in[0]), b);
     return REDUCED(cj_add(cj_log(b), cj_add(z, cj_exp(cj_neg(z)))));
 }
+/* -log sum_k softmax(logits)_k N(y; m_k, s_k²) with s = max(|scale|, p[0]) (Bishop 1994).  Inputs logits, means, scales [.., K], target [..]. */
+CJ_COMPOSE(mixture_nll_loss)
+{
+    cj_tensor *s = cj_clamp(cj_abs(in[2]), P(0), INFINITY), *z = cj_div(cj_sub(cj_unsqueeze(in[3], -1), in[1]), s);
+    cj_tensor *component = cj_neg(cj_add(cj_log(s), cj_mul_scalar(cj_square(z), 0.5))); /* log density, without log(2π)/2 */
+    cj_tensor *joint = cj_logsumexp(cj_add(cj_log_softmax(in[0], -1), component), &last_axis);
+    return REDUCED(cj_add_scalar(cj_neg(joint), HALF_LOG_2PI));
+}
 /* e^x - y·x for log rates x; choice 1: x - y·log(x + p[0]) for rates; 2: plus Stirling's y·log y - y + log(2πy)/2 for log y!, where y > 1 */
 CJ_COMPOSE(poisson_nll_loss)
 {
@@ -96,13 +104,14 @@ CJ_COMPOSE(exponential_family_mean)
 
 #define COMPOSED(op_name, inputs) CJ_COMPOSITE_ROW(op_name, "likelihood", inputs, sizeof(cj_loss_attrs))
 
-enum { GAUSSIAN, GAUSSIAN_SCALE, MULTIVARIATE, LAPLACE, GUMBEL, POISSON, FAMILY_NLL, FAMILY_MEAN };
+enum { GAUSSIAN, GAUSSIAN_SCALE, MULTIVARIATE, LAPLACE, GUMBEL, MIXTURE, POISSON, FAMILY_NLL, FAMILY_MEAN };
 const cj_op cj__ops_likelihood[] = {
     [GAUSSIAN] = COMPOSED(gaussian_nll_loss, 3),
     [GAUSSIAN_SCALE] = COMPOSED(gaussian_scale_nll_loss, 3),
     [MULTIVARIATE] = COMPOSED(multivariate_gaussian_nll_loss, 3),
     [LAPLACE] = COMPOSED(laplace_nll_loss, 3),
     [GUMBEL] = COMPOSED(gumbel_nll_loss, 3),
+    [MIXTURE] = COMPOSED(mixture_nll_loss, 4),
     [POISSON] = COMPOSED(poisson_nll_loss, 2),
     [FAMILY_NLL] = COMPOSED(exponential_family_nll, 2),
     [FAMILY_MEAN] = COMPOSED(exponential_family_mean, 1),
@@ -174,6 +183,22 @@ cj_tensor *cj_multivariate_gaussian_nll_loss(cj_tensor *mean, cj_tensor *target,
         return cj_fail(c, CJ_ESHAPE, "%s: factor %s does not fit mean %s: [.., d, d] expected", op, cj__tensor_text(factor),
                        cj__tensor_text(mean));
     return cj__apply(&cj__ops_likelihood[MULTIVARIATE], &a, in, 3);
+}
+
+cj_tensor *cj_mixture_nll_loss(cj_tensor *logits, cj_tensor *mean, cj_tensor *scale, cj_tensor *target, const cj_likelihood_opts *opts)
+{
+    const char *op = "mixture_nll_loss";
+    cj_loss_attrs a = { opts ? (int64_t)opts->reduction : CJ_MEAN, 0, { cj__option(opts ? opts->eps : 0, 1e-3) } };
+    cj_tensor *in[4] = { logits, mean, scale, target };
+    if (!cj__loss_inputs(op, in, 3, a.reduction)) return poison_of(in, 4);
+    cj_ctx *c = logits->ctx;
+    if (!cj__usable(c, op, 3, target)) return c->poison;
+    if (logits->ndim < 1 || target->ndim != logits->ndim - 1 || !logits->shape[logits->ndim - 1] ||
+        memcmp(target->shape, logits->shape, (size_t)target->ndim * sizeof target->shape[0]) != 0)
+        return cj_fail(c, CJ_ESHAPE, "%s: components %s, target %s; [.., K] and [..] expected", op, cj__tensor_text(logits),
+                       cj__tensor_text(target));
+    if (!(a.p[0] >= 0)) return cj_fail(c, CJ_EVALUE, "%s: eps is %g, 0 or more expected", op, a.p[0]);
+    return cj__apply(&cj__ops_likelihood[MIXTURE], &a, in, 4);
 }
 
 cj_tensor *cj_poisson_nll_loss(cj_tensor *input, cj_tensor *target, const cj_poisson_opts *opts)

@@ -63,6 +63,7 @@ SCALED(gaussian_scale_nll_loss)
 SCALED(laplace_nll_loss)
 SCALED(gumbel_nll_loss)
 SCALED(multivariate_gaussian_nll_loss)
+FORM(mixture_nll_loss, cj_mixture_nll_loss(in[0], in[1], in[2], in[3], &(cj_likelihood_opts){ .reduction = r }))
 FORM(gaussian_full, cj_gaussian_nll_loss(in[0], in[1], in[2], &(cj_likelihood_opts){ .reduction = r, .full = true }))
 FORM(poisson_nll_loss, cj_poisson_nll_loss(in[0], in[1], &(cj_poisson_opts){ .reduction = r }))
 FORM(poisson_rate, cj_poisson_nll_loss(in[0], in[1], &(cj_poisson_opts){ .reduction = r, .rate = true, .full = true }))
@@ -132,6 +133,7 @@ static const form forms[] = {
     { "laplace_nll_loss", NULL, laplace_nll_loss, 3, { REAL, BETWEEN, POSITIVE }, { 0 } },
     { "gumbel_nll_loss", NULL, gumbel_nll_loss, 3, { UNIT, REAL, POSITIVE }, { ONE, SAME, ONE } },
     { "multivariate_gaussian_nll_loss", NULL, multivariate_gaussian_nll_loss, 3, { REAL, REAL, NONZERO }, { SAME, SAME, SQUARE } },
+    { "mixture_nll_loss", NULL, mixture_nll_loss, 4, { REAL, REAL, NONZERO, REAL }, { SAME, SAME, SAME, ROW } },
     { "poisson_nll_loss", NULL, poisson_nll_loss, 2, { REAL, POSITIVE }, { 0 } },
     { "poisson_nll_loss", "rates, full", poisson_rate, 2, { POSITIVE, BETWEEN }, { 0 } },
     { "exponential_family_nll", NULL, family_gaussian, 2, { REAL, REAL }, { 0 } },
@@ -173,7 +175,7 @@ static void composed_samples(cj_sample_list *l, const char *name)
         for (size_t i = 0; i < sizeof cases / sizeof *cases && IS(f->row); i++) {
             if (f->label && i > 0) continue;
             cj_shape x = cases[i].shape;
-            if (x.ndim == 1 && (f->extent[1] == ROW || f->extent[2] == ROW)) x = CJ_SHAPE(1, 13);
+            if (x.ndim == 1 && (f->extent[1] == ROW || f->extent[2] == ROW || f->extent[3] == ROW)) x = CJ_SHAPE(1, 13);
             unsigned flags = CJ_SAMPLE_FLOAT | size_flags(x);
             cj_sample *s = add(l, f->label ? f->label : cases[i].label, many, flags);
             for (int in = 0; in < f->n; in++)

@@ -220,8 +220,10 @@ cj_spectral cj_spectral_norm(cj_tensor *w, cj_tensor *u, const cj_spectral_opts 
     if (!spectral_vector(w, "u", u, w->shape[0], o.eval)) return poison;
     if (o.v && !spectral_vector(w, "v", o.v, w->numel / w->shape[0], o.eval)) return poison;
     /* Constants of the derivative: made from detached values. */
-    cj_tensor *m = matrix_of(widened(cj_detach(w))), *left = cj_cast(cj_detach(u), (cj_dtype)m->dtype), *right = NULL;
-    if (o.eval && o.v) right = cj_cast(cj_detach(o.v), (cj_dtype)m->dtype);
+    cj_tensor *m = matrix_of(widened(cj_detach(w))), *right = NULL;
+    /* Where an earlier call in this scope has put off a write, its vectors are the current ones: every call goes on where the last one stopped. */
+    cj_tensor *left = cj_cast(cj_detach(cj__deferred_value(c, u)), (cj_dtype)m->dtype);
+    if (o.eval && o.v) right = cj_cast(cj_detach(cj__deferred_value(c, o.v)), (cj_dtype)m->dtype);
     else if (o.eval) right = unit(cj_matmul(cj_t(m), left), eps);
     for (int64_t i = 0; i < (o.eval ? 0 : o.iterations ? o.iterations : 1); i++) {
         right = unit(cj_matmul(cj_t(m), left), eps);
