@@ -98,6 +98,9 @@ cj_tensor *cj_multihead_forward(cj_module *m, cj_tensor *query, cj_tensor *key, 
     }
     if (key->shape[1] != value->shape[1])
         return cj_fail(c, CJ_ESHAPE, "%s: key %s and value %s have different lengths", op, cj__tensor_text(key), cj__tensor_text(value));
+    if (o.cache && (!o.cache->k || key->shape[1] > o.cache->k->shape[2]))
+        return cj_fail(c, CJ_EINDEX, "%s: %lld positions; the cache has room for %lld", op, (long long)key->shape[1],
+                       (long long)(o.cache->k ? o.cache->k->shape[2] : 0));
     int frame = cj__frame_open(c);
     if (!frame) return c->poison;
     bool grad = cj_grad_enabled(c);
