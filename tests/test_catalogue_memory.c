@@ -1,4 +1,4 @@
-/* Catalogue rows of memory: how far back recurrent networks and attention reach, what attention on top does to gradients, what more layers are worth, forecasts, clips. */
+/* Catalogue rows of memory: how far back recurrent networks and attention reach, what attention on top does to gradients, what more layers are worth, forecasts, clips.  ctest: slow */
 #include "reader.h"
 
 TEST_CONTEXT(.threads = 1, .seed = 81);
