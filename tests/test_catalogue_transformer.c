@@ -122,10 +122,160 @@ static void a_tied_head_is_the_embedding(void **state)
                    assert_null(cj_model_gpt.build(c, &(cj_model_data){ .inputs = 3, .outputs = 4 }, &o)));
 }
 
+/* ---- blocks ------------------------------------------------------------------------------------------------------------------------------------------ */
+
+/* |d loss/d x| of a stack of blocks over |d loss/d y|, loss = <w, y>. */
+static double stack_gradient(int layers, bool norm_first)
+{
+    cj_scope s = cj_scope_open(c);
+    cj_tensor *x = cj_require_grad(cj_randn(c, CJ_SHAPE(2, 8, 32))), *y = x, *g;
+    for (int l = 0; l < layers; l++)
+        y = cj_forward(cj_transformer_encoder_layer(c, 32, 4, .feed_forward = 128, .dropout = CJ_ZERO, .norm_first = norm_first), y);
+    cj_tensor *w = cj_randn(c, cj_shape_of(y));
+    assert_true(cj_grad(cj_sum(cj_mul(y, w)), &x, 1, &g));
+    double ratio = cj_item(cj_norm(g, 2)) / cj_item(cj_norm(w, 2));
+    cj_scope_close(s);
+    return ratio;
+}
+
+/* tr.layer: 12 D² + 13 D parameters whatever the length; the derivative is that of differences; a deep stack with its norms first has a bounded gradient */
+static void tr_layer(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = { 4, 12, 32 };
+    for (int i = 0; i < 3; i++)
+        for (int first = 0; first < 2; first++) {
+            const int64_t D = dims[i];
+            cj_module *m = cj_transformer_encoder_layer(c, D, 2, .feed_forward = 4 * D, .norm_first = first);
+            assert_int_equal(cj_params_numel(cj_module_params(m)), 12 * D * D + 13 * D);
+            for (int64_t T = 1; T <= 50; T = 3 * T + 1) assert_int_equal(cj_size(cj_forward(m, cj_randn(c, CJ_SHAPE(1, T, D))), 1), T);
+        }
+    for (int first = 0; first < 2; first++) { /* x -> norm(x + f(x)), or x + f(norm(x)), twice, by the parts */
+        cj_module *m = cj_transformer_encoder_layer(c, 8, 2, .feed_forward = 16, .dropout = CJ_ZERO, .norm_first = first);
+        cj_tensor *x = cj_randn(c, CJ_SHAPE(2, 5, 8)), *h = x;
+        cj_module *attn = cj_module_find(m, "self_attn"), *one = cj_module_find(m, "linear1"), *two = cj_module_find(m, "linear2"),
+                  *norm[] = { cj_module_find(m, "norm1"), cj_module_find(m, "norm2") };
+        for (int k = 0; k < 2; k++) {
+            cj_tensor *in = first ? cj_forward(norm[k], h) : h;
+            h = cj_add(h, k ? cj_forward(two, cj_relu(cj_forward(one, in))) : cj_multihead_forward(attn, in, in, in));
+            if (!first) h = cj_forward(norm[k], h);
+        }
+        assert_near(distance(h, cj_forward(m, x)), 0, 2e-6);
+        /* differences along a random direction, in f32; the parity tests compare every gradient with PyTorch's in f64 */
+        cj_module *smooth =
+            cj_transformer_encoder_layer(c, 8, 2, .feed_forward = 16, .dropout = CJ_ZERO, .norm_first = first, .activation = "gelu");
+        cj_tensor *leaf = cj_require_grad(x), *d = cj_randn(c, cj_shape_of(x)), *w = cj_randn(c, cj_shape_of(x)), *g;
+        assert_true(cj_grad(cj_sum(cj_mul(cj_forward(smooth, leaf), w)), &leaf, 1, &g));
+        const double step = 4e-3, slope = cj_item(cj_sum(cj_mul(g, d)));
+        double up = cj_item(cj_sum(cj_mul(cj_forward(smooth, cj_add(x, cj_mul_scalar(d, step))), w))),
+               down = cj_item(cj_sum(cj_mul(cj_forward(smooth, cj_sub(x, cj_mul_scalar(d, step))), w)));
+        assert_near((up - down) / (2 * step), slope, 0.01 * cj_item(cj_norm(g, 2)));
+    }
+    /* dropout: in training only */
+    cj_module *m = cj_transformer_encoder_layer(c, 8, 2, .feed_forward = 16, .dropout = 0.5);
+    cj_tensor *x = cj_randn(c, CJ_SHAPE(1, 3, 8));
+    assert_true(distance(cj_forward(m, x), cj_forward(m, x)) > 1e-3);
+    cj_module_train(m, false);
+    assert_true(same_bits(cj_forward(m, x), cj_forward(m, x)));
+    double shallow = stack_gradient(2, true), deep = stack_gradient(48, true);
+    print_message("norms first, at the start: |gradient| x %.2f through 2 blocks, x %.2f through 48\n", shallow, deep);
+    assert_true(deep < 10 && deep > 0.5 && deep < 5 * shallow); /* sums of paths: it grows far slower than a product of 48 factors */
+}
+
+/* A text model on encoder layers: embedding, positions, blocks that see both sides, a map to the words. */
+typedef struct encoder {
+    cj_module *all, *embedding, *positions, *block[2], *head;
+} encoder;
+
+static encoder encoder_new(int64_t words, int64_t dim)
+{
+    static const cj_module_type type = { .name = "Parts" };
+    encoder e = { .all = cj_module_new(c, &type, 0) };
+    e.embedding = cj_module_add(e.all, "embedding", cj_embedding_layer(c, words, dim));
+    e.positions = cj_module_add(e.all, "positions", cj_sinusoidal_layer(c, dim));
+    for (int l = 0; l < 2; l++)
+        e.block[l] = cj_module_add(
+            e.all, l ? "1" : "0", cj_transformer_encoder_layer(c, dim, 2, .feed_forward = 4 * dim, .dropout = CJ_ZERO, .norm_first = true));
+    e.head = cj_module_add(e.all, "head", cj_linear(c, dim, words));
+    return e;
+}
+
+static cj_tensor *encode(encoder *e, cj_tensor *x, cj_tensor *mask)
+{
+    cj_tensor *h = cj_forward(e->positions, cj_forward(e->embedding, x));
+    for (int l = 0; l < 2; l++) h = cj_transformer_encoder_forward(e->block[l], h, .mask = mask);
+    return cj_forward(e->head, h);
+}
+
+/* tr.encoder: one set of weights for 1 to 1024 symbols; padding that is masked changes nothing; a small text is learnt by heart, each word from both its sides */
+static void tr_encoder(void **state)
+{
+    (void)state;
+    enum { WORDS = 12, LENGTH = 10, ROWS = 8 };
+    cj_scope s = cj_scope_open(c);
+    encoder e = encoder_new(WORDS, 16);
+    cj_module_train(e.all, false);
+    bool grad = cj_no_grad(c);
+    for (int64_t T = 1; T <= 1024; T *= 4) {
+        cj_tensor *y = encode(&e, cj_randint(c, 0, WORDS, CJ_SHAPE(1, T)), NULL);
+        assert_true(cj_size(y, 1) == T && cj_size(y, 2) == WORDS);
+    }
+    cj_tensor *x = cj_randint(c, 0, WORDS, CJ_SHAPE(2, 6)), *pad = cj_randint(c, 0, WORDS, CJ_SHAPE(2, 4));
+    cj_tensor *longer = cj_cat((cj_tensor *[]){ x, pad }, 2, 1), *real = cj_lt_scalar(cj_arange(c, 0, 10, 1, CJ_I64), 6);
+    cj_tensor *padded = cj_slice(encode(&e, longer, cj_reshape(real, CJ_SHAPE(1, 1, 1, 10))), 1, 0, 6, 1);
+    assert_near(distance(padded, encode(&e, x, NULL)), 0, 2e-6);
+    assert_true(distance(cj_slice(encode(&e, longer, NULL), 1, 0, 6, 1), encode(&e, x, NULL)) > 1e-3); /* without the mask it would */
+    cj_grad_mode(c, grad);
+    cj_module_train(e.all, true);
+    cj_tensor *text = cj_randint(c, 1, WORDS, CJ_SHAPE(ROWS, LENGTH)),
+              *place = cj_from_i64(c, (int64_t[]){ 0, 3, 5, 9, 2, 7, 1, 4 }, CJ_SHAPE(ROWS, 1));
+    cj_tensor *here = cj_eq(cj_arange(c, 0, LENGTH, 1, CJ_I64), place),
+              *hidden = cj_where(here, cj_full(c, 0, CJ_SCALAR, CJ_I64), text); /* 0: a blank */
+    cj_tensor *target = cj_where(here, text, cj_full(c, -100, CJ_SCALAR, CJ_I64));
+    cj_optim *o = cj_adam(cj_module_params(e.all), .lr = 0.005);
+    double loss = 0;
+    for (int i = 0; i < 150; i++) {
+        cj_scope inner = cj_scope_open(c);
+        cj_tensor *l = cj_cross_entropy(encode(&e, hidden, NULL), target);
+        loss = cj_item(l);
+        assert_true(cj_minimise(o, l));
+        cj_scope_close(inner);
+    }
+    print_message("a blank in each of 8 sentences, by heart: loss %.4f\n", loss);
+    assert_true(loss < 0.01);
+    cj_scope_close(s);
+}
+
+static cj_tensor *logits_of(cj_ctx *ctx, void *user, cj_tensor *const *in, int n)
+{
+    (void)ctx, (void)n;
+    cj_tensor *h = in[0]; /* vectors in place of embedded symbols: the blocks alone */
+    cj_module *blocks = cj_module_find(user, "h");
+    for (int i = 0; i < cj_module_children(blocks); i++) h = cj_forward(cj_module_child(blocks, i), h);
+    return h;
+}
+
+/* tr.gpt: the size of GPT-2, no look at what comes later; with the caches as all at once: a_tied_head_is_the_embedding */
+static void tr_gpt(void **state)
+{
+    (void)state;
+    cj_module *m = gpt(7, WITH("dim=16", "heads=4", "layers=2", "context=12", "dropout=0", "tied=yes"));
+    assert_near(cj_causality_error(c, logits_of, m, cj_randn(c, CJ_SHAPE(2, 12, 16)), 1), 0, 0);
+    cj_tensor *x = cj_randint(c, 0, 7, CJ_SHAPE(1, 12)), *other = cj_clone(x), *y = cj_forward(m, x);
+    cj_write_slice_(other, 1, cj_full(c, 8, CJ_SCALAR, CJ_I64),
+                    cj_remainder(cj_add_scalar(cj_slice(x, 1, 8, 9, 1), 1), cj_full(c, 7, CJ_SCALAR, CJ_I64)));
+    cj_tensor *z = cj_forward(m, other);
+    assert_true(same_bits(cj_contiguous(cj_slice(y, 1, 0, 8, 1)), cj_contiguous(cj_slice(z, 1, 0, 8, 1))));
+    assert_true(distance(cj_slice(y, 1, 8, 12, 1), cj_slice(z, 1, 8, 12, 1)) > 1e-6);
+    assert_int_equal(gpt_size(50257, 1024, 768, 12), 124439808);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { TEST(tr_ffn), TEST(tr_sequence_probability), TEST(a_tied_head_is_the_embedding) };
+    const struct CMUnitTest tests[] = {
+        TEST(tr_ffn), TEST(tr_sequence_probability), TEST(a_tied_head_is_the_embedding), TEST(tr_layer), TEST(tr_encoder), TEST(tr_gpt)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

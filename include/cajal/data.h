@@ -254,6 +254,40 @@ typedef struct cj_mix_opts {
 } cj_mix_opts;
 CJ_API bool cj_mix(cj_tensor *x, cj_tensor *y, cj_tensor **mixed_x, cj_tensor **mixed_y, const cj_mix_opts *opts);
 
+/* ---- sequences with known answers ------------------------------------------------------------------------------------------------------------------------
+ *
+ * Tasks for networks that have to remember.  A row depends on the seed and its number alone, so more rows begin with the same ones. */
+typedef enum cj_sequence_task {
+    CJ_SEQUENCE_COPY,     /* x i64 [n, length] of symbols 0 … symbols-1, each as likely; y = x */
+    CJ_SEQUENCE_REVERSE,  /* the same with y[t] = x[length-1-t] */
+    CJ_SEQUENCE_RECALL,   /* the same with y i64 [n] = x[0]: the lag is length - 1 */
+    CJ_SEQUENCE_ADDING,   /* x f32 [n, length, 2]: numbers in [0, 1) and marks, one in each half; y f32 [n]: the sum of the two marked ones. Variance 1/6 around 1 */
+    CJ_SEQUENCE_PARITY,   /* x i64 [n, length] of bits; y i64 [n]: their sum modulo 2 */
+    CJ_SEQUENCE_BRACKETS  /* x i64 [n, length] of ( ) [ ] as 0 … 3, length even; y i64 [n]: 1 where they match, in every second row; in the others one symbol is wrong */
+} cj_sequence_task;
+typedef struct cj_sequence_opts {
+    uint64_t seed;        /* 0: the context's */
+    int64_t first;        /* number of the first row: other rows of the same seed */
+    int64_t symbols;      /* of copy, reverse, recall; 8 */
+} cj_sequence_opts;
+typedef struct cj_sequences {
+    cj_tensor *x, *y;
+} cj_sequences;
+/* n rows of a task, tensors of the innermost scope; poison after an error. */
+CJ_API cj_sequences cj_sequence_rows(cj_ctx *c, cj_sequence_task task, int64_t n, int64_t length, const cj_sequence_opts *opts);
+
+/* A text i64 [N] in pieces: x i64 and y the same symbols one place later.  False after an error. */
+/* `batch` rows side by side, each (N-1)/batch symbols long, in windows of `length` (the last may be shorter): window k of each row follows window k-1, so a network's state can be
+ * handed on.  Together the windows hold every symbol of the rows once; what is left out at the end is shorter than `batch`. */
+CJ_API int64_t cj_text_windows(cj_tensor *text, int64_t batch, int64_t length);  /* how many; 0 after an error */
+CJ_API bool cj_text_window(cj_tensor *text, int64_t batch, int64_t length, int64_t k, cj_tensor **x, cj_tensor **y); /* [batch, length] */
+/* n stretches of the text, [n, length], that begin anywhere: from CJ_STREAM_DATA. */
+CJ_API bool cj_text_chunks(cj_tensor *text, int64_t n, int64_t length, cj_tensor **x, cj_tensor **y);
+/* Where the sentences of a text begin and how many symbols they have, the symbol `end` that ends each included: i64 [sentences]; a text's last one may lack it. */
+CJ_API bool cj_text_sentences(cj_tensor *text, int64_t end, cj_tensor **start, cj_tensor **length);
+/* Sentences as rows [n, the longest of them], `pad` after their end; n starts and lengths as above, or a choice of them. */
+CJ_API cj_tensor *cj_text_rows(cj_tensor *text, cj_tensor *start, cj_tensor *length, int64_t pad);
+
 /* ---- tokenisers --------------------------------------------------------------------------------------------------------------------------------------
  *
  * Text to token numbers and back.  A text is n bytes of UTF-8 (n < 0: up to its zero byte); bytes that are no UTF-8 count as symbols of their own. */

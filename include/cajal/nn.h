@@ -317,6 +317,8 @@ typedef struct cj_multihead_call_opts {
     cj_kv_cache *cache;      /* key and value are appended to it and the queries attend to all it holds, without gradients; more than its capacity is an error */
 } cj_multihead_call_opts;
 CJ_API cj_tensor *cj_multihead_forward(cj_module *m, cj_tensor *query, cj_tensor *key, cj_tensor *value, const cj_multihead_call_opts *opts);
+/* Where the heads look, for pictures: [N, heads, Tq, Tk], rows sum to 1 (to 0 where a query may attend to nothing); without dropout. opts.cache must not be given. */
+CJ_API cj_tensor *cj_multihead_weights(cj_module *m, cj_tensor *query, cj_tensor *key, const cj_multihead_call_opts *opts);
 
 /* Attention whose weights are the softmax over the keys of a score (Bahdanau et al. 2015, Luong et al. 2015, without scaling):
  *   additive vectorᵀ·tanh(query·q + key·k)     dot qᵀ·k     general kᵀ·weight·q     reduced rank (query·q)ᵀ·(key·k) */
@@ -329,6 +331,10 @@ typedef struct cj_attended {
 } cj_attended;
 /* query [.., Tq, query_dim], key [.., Tk, key_dim], value [.., Tk, d]; mask bool, true may attend, or NULL. */
 CJ_API cj_attended cj_score_attention_forward(cj_module *m, cj_tensor *query, cj_tensor *key, cj_tensor *value, cj_tensor *mask);
+/* Self-attention between the positions of a feature map x [N, channels, ..] -> [N, out, ..]: with h_i the channels at position i, k_i = key·h_i, q_i = query·h_i, v_i = value·h_i
+ * (each max(.., 0) with relu) the result at j is sum_i softmax_i(k_iᵀ·q_j)·v_i. key, query [dim, channels], value [out, channels]. The weights: [N, positions j, positions i]. */
+CJ_API cj_module *cj_map_attention_layer(cj_ctx *c, int64_t channels, int64_t dim, int64_t out, bool relu);
+CJ_API cj_tensor *cj_map_attention_weights(cj_module *m, cj_tensor *x);
 /* A learned number for every difference of positions up to ±span (farther ones count as the last), per head: weight [heads, 2·span + 1]. cj_relative_bias gives
  * weight[h, k - q] as [heads, queries, keys], a mask to add in cj_attention. */
 CJ_API cj_module *cj_relative_positions_layer(cj_ctx *c, int64_t heads, int64_t span);

@@ -98,6 +98,9 @@ cj_tensor *cj_multihead_forward(cj_module *m, cj_tensor *query, cj_tensor *key, 
     }
     if (key->shape[1] != value->shape[1])
         return cj_fail(c, CJ_ESHAPE, "%s: key %s and value %s have different lengths", op, cj__tensor_text(key), cj__tensor_text(value));
+    if (o.cache && (!o.cache->k || key->shape[1] > o.cache->k->shape[2]))
+        return cj_fail(c, CJ_EINDEX, "%s: %lld positions; the cache has room for %lld", op, (long long)key->shape[1],
+                       (long long)(o.cache->k ? o.cache->k->shape[2] : 0));
     int frame = cj__frame_open(c);
     if (!frame) return c->poison;
     bool grad = cj_grad_enabled(c);
@@ -119,6 +122,28 @@ cj_tensor *cj_multihead_forward(cj_module *m, cj_tensor *query, cj_tensor *key, 
     cj_grad_mode(c, grad);
     cj__frame_close(c, frame, &y, 1);
     cj__module_ends(m, query, y);
+    return y;
+}
+
+cj_tensor *cj_multihead_weights(cj_module *m, cj_tensor *query, cj_tensor *key, const cj_multihead_call_opts *opts)
+{
+    static const char op[] = "multihead_weights";
+    cj_multihead_call_opts o = opts ? *opts : (cj_multihead_call_opts){ 0 };
+    if (!cj__module_is(m, &multihead_type, op, query)) return query ? query->ctx->poison : NULL;
+    cj_ctx *c = cj_module_ctx(m);
+    const multihead *l = cj_module_self(m);
+    if (!cj__usable(c, op, 0, query) || !cj__usable(c, op, 1, key)) return c->poison;
+    if (query->ndim != 3 || key->ndim != 3 || query->shape[2] != l->dim || key->shape[2] != l->dim || key->shape[0] != query->shape[0])
+        return cj_fail(c, CJ_ESHAPE, "%s: query %s and key %s; [N, T, %lld] expected, with one N", op, cj__tensor_text(query),
+                       cj__tensor_text(key), (long long)l->dim);
+    if (o.cache) return cj_fail(c, CJ_EVALUE, "%s: keys in a cache are not seen", op);
+    int frame = cj__frame_open(c);
+    if (!frame) return c->poison;
+    cj_tensor *q = project(l, query, 0), *k = project(l, key, 1);
+    cj_shape shape = CJ_SHAPE(query->shape[0], l->heads, key->shape[1], key->shape[1]);
+    cj_tensor *v = cj_expand(cj_eye(c, key->shape[1], (cj_dtype)q->dtype), shape); /* the weighted sum of unit vectors is the weights */
+    cj_tensor *y = cj_attention(q, k, v, &(cj_attention_opts){ .causal = o.causal, .mask = o.mask });
+    cj__frame_close(c, frame, &y, 1);
     return y;
 }
 

@@ -3,8 +3,18 @@
 
 /* ---- batch norm ------------------------------------------------------------------------------------------------------------------------------------------ */
 
+/* x has this many channels, the second axis; else an error that names the layer and both. */
+static bool has_channels(const cj_module *m, const cj_tensor *x, int64_t channels)
+{
+    if (x->ndim >= 2 && x->shape[1] == channels) return true;
+    cj_fail(cj_module_ctx(m), CJ_ESHAPE, "%s: input %s; [N, %lld, ..] expected", cj_module_type_name(m), cj__tensor_text(x),
+            (long long)channels);
+    return false;
+}
+
 typedef struct batch_norm {
     cj_tensor *weight, *bias;
+    int64_t channels;
     cj_batch_norm_opts opts;
     bool recalibrating; /* statistics are averaged over batches, whatever the mode */
 } batch_norm;
@@ -12,6 +22,7 @@ typedef struct batch_norm {
 static cj_tensor *batch_norm_forward(cj_module *m, void *self, cj_tensor *x)
 {
     const batch_norm *l = self;
+    if (!has_channels(m, x, l->channels)) return cj_module_ctx(m)->poison;
     cj_batch_norm_opts o = l->opts;
     o.eval = o.running_mean && !cj_module_training(m) && !l->recalibrating;
     o.cumulative = o.cumulative || l->recalibrating;
@@ -32,6 +43,7 @@ cj_module *cj_batch_norm_layer(cj_ctx *c, int64_t channels, const cj_batch_norm_
     cj_module *m = cj_module_new(c, &batch_norm_type, sizeof(batch_norm));
     if (!m) return NULL;
     batch_norm *l = cj_module_self(m);
+    l->channels = channels;
     l->opts = (cj_batch_norm_opts){ .eps = o.eps, .momentum = o.momentum, .cumulative = o.cumulative, .relu = o.relu };
     cj_shape n = CJ_SHAPE(channels);
     cj_scope s = cj_scope_open(c);
@@ -93,20 +105,20 @@ bool cj_batch_norm_recalibrate(cj_module *m, cj_tensor *const *batches, int n)
 
 typedef struct norm {
     cj_tensor *weight, *bias;
-    int64_t groups;
+    int64_t channels, groups;
     double eps;
 } norm;
 
 static cj_tensor *group_norm_forward(cj_module *m, void *self, cj_tensor *x)
 {
-    (void)m;
     const norm *l = self;
+    if (!has_channels(m, x, l->channels)) return cj_module_ctx(m)->poison;
     return cj_group_norm(x, l->groups, l->weight, l->bias, l->eps);
 }
 static cj_tensor *instance_norm_forward(cj_module *m, void *self, cj_tensor *x)
 {
-    (void)m;
     const norm *l = self;
+    if (!has_channels(m, x, l->channels)) return cj_module_ctx(m)->poison;
     return cj_instance_norm(x, l->weight, l->bias, l->eps);
 }
 static cj_tensor *rms_norm_forward(cj_module *m, void *self, cj_tensor *x)
@@ -124,6 +136,7 @@ static cj_module *norm_layer(cj_ctx *c, const cj_module_type *type, int64_t chan
     cj_module *m = cj_module_new(c, type, sizeof(norm));
     if (!m) return NULL;
     norm *l = cj_module_self(m);
+    l->channels = channels;
     l->groups = groups;
     l->eps = eps;
     cj_scope s = cj_scope_open(c);

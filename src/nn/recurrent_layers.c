@@ -16,6 +16,12 @@ typedef struct recurrent {
 static cj_recurrent_result run(cj_module *m, cj_tensor *x, cj_tensor *lengths, const cj_recurrent_state *state)
 {
     const recurrent *l = cj_module_self(m);
+    const int64_t in = l->weight[0]->shape[1];
+    if ((x->ndim != 2 && x->ndim != 3) || x->shape[x->ndim - 1] != in) {
+        cj_tensor *poison = cj_fail(cj_module_ctx(m), CJ_ESHAPE, "%s: input %s; [%s, %lld] or [T, %lld] expected", cj_module_type_name(m),
+                                    cj__tensor_text(x), l->opts.batch_first ? "N, T" : "T, N", (long long)in, (long long)in);
+        return (cj_recurrent_result){ poison, poison, l->cell == CJ_LSTM ? poison : NULL };
+    }
     cj_recurrent_opts o = l->opts;
     o.eval = !cj_module_training(m);
     o.lengths = lengths;

@@ -88,6 +88,76 @@ cj_attended cj_score_attention_forward(cj_module *m, cj_tensor *query, cj_tensor
     return c->error ? poison : (cj_attended){ out[0], out[1] };
 }
 
+/* ---- attention between the positions of a feature map -------------------------------------------------------------------------------------------------------- */
+
+typedef struct map_attention {
+    cj_tensor *key, *query, *value; /* [dim, channels], [dim, channels], [out, channels] */
+    bool relu;
+} map_attention;
+
+/* [N, C, H, W] or [N, C, L] -> [N, positions, C] */
+static cj_tensor *tokens(cj_tensor *x) { return cj_transpose(cj_flatten(x, 2), 1, 2); }
+
+static cj_tensor *map_project(const map_attention *l, cj_tensor *t, cj_tensor *w)
+{
+    cj_tensor *y = cj_linear_op(t, w, NULL);
+    return l->relu ? cj_relu(y) : y;
+}
+
+static bool is_map(cj_ctx *c, const map_attention *l, cj_tensor *x)
+{
+    if (x->ndim >= 3 && x->shape[1] == l->key->shape[1]) return true;
+    cj_fail(c, CJ_ESHAPE, "MapAttention: input %s; [N, %lld, ..] with positions expected", cj__tensor_text(x), (long long)l->key->shape[1]);
+    return false;
+}
+
+static cj_tensor *map_attention_forward(cj_module *m, void *self, cj_tensor *x)
+{
+    const map_attention *l = self;
+    cj_ctx *c = cj_module_ctx(m);
+    if (!is_map(c, l, x)) return c->poison;
+    cj_tensor *t = tokens(x);
+    cj_tensor *y = cj_attention(map_project(l, t, l->query), map_project(l, t, l->key), map_project(l, t, l->value),
+                                &(cj_attention_opts){ .scale = 1 });
+    cj_shape shape = cj_shape_of(x);
+    shape.dim[1] = l->value->shape[0];
+    return cj_reshape(cj_contiguous(cj_transpose(y, 1, 2)), shape);
+}
+static const cj_module_type map_attention_type = { "MapAttention", map_attention_forward, NULL };
+
+cj_module *cj_map_attention_layer(cj_ctx *c, int64_t channels, int64_t dim, int64_t out, bool relu)
+{
+    if (!c) return NULL;
+    if (channels < 1 || dim < 1 || out < 1) {
+        cj_fail(c, CJ_EVALUE, "map_attention layer: %lld channels, keys of %lld, values of %lld numbers", (long long)channels,
+                (long long)dim, (long long)out);
+        return NULL;
+    }
+    cj_module *m = cj_module_new(c, &map_attention_type, sizeof(map_attention));
+    if (!m) return NULL;
+    map_attention *l = cj_module_self(m);
+    l->relu = relu;
+    cj_scope s = cj_scope_open(c);
+    l->key = weight(m, "key", CJ_SHAPE(dim, channels));
+    l->query = weight(m, "query", CJ_SHAPE(dim, channels));
+    l->value = weight(m, "value", CJ_SHAPE(out, channels));
+    cj_scope_close(s);
+    return c->error ? NULL : m;
+}
+
+cj_tensor *cj_map_attention_weights(cj_module *m, cj_tensor *x)
+{
+    if (!cj__module_is(m, &map_attention_type, "map_attention_weights", x)) return x ? x->ctx->poison : NULL;
+    cj_ctx *c = cj_module_ctx(m);
+    const map_attention *l = cj_module_self(m);
+    if (!cj__usable(c, "map_attention_weights", 0, x) || !is_map(c, l, x)) return c->poison;
+    int frame = cj__frame_open(c);
+    if (!frame) return c->poison;
+    cj_tensor *t = tokens(x), *y = cj_softmax(cj_matmul(map_project(l, t, l->query), cj_t(map_project(l, t, l->key))), -1);
+    cj__frame_close(c, frame, &y, 1);
+    return y;
+}
+
 /* ---- relative positions: a number for every difference of positions ---------------------------------------------------------------------------------------- */
 
 typedef struct relative {

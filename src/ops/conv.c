@@ -322,6 +322,9 @@ cj_tensor *cj_conv_transpose(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, c
         !cj__per_axis(c, op, "dilation", a.nd, o.dilation ? o.dilation : 1, o.dilations, 1, a.dilation) ||
         !cj__per_axis(c, op, "output_padding", a.nd, o.output_padding, o.output_paddings, 0, extra))
         return c->poison;
+    if (x->shape[1] % a.groups)
+        return cj_fail(c, CJ_ESHAPE, "%s: %lld groups do not divide the %lld channels of the input", op, (long long)a.groups,
+                       (long long)x->shape[1]);
     memcpy(a.high, a.low, sizeof a.high);
     spatial(x, a.nd, in);
     spatial(weight, a.nd, kernel);
