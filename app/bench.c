@@ -46,7 +46,7 @@ static const struct benchmark {
     { "recurrent", bench_recurrent,
       "lstm, gru and rnn of 2 layers x 256, 64 steps of 32 sequences, all gradients, planned; peer peer_recurrent.py" },
     { "random", bench_random, "10^8 normal draws, f32 and f64, planned; peer NumPy's generator, peer_random.py" },
-    { "linalg", bench_linalg, "one matrix of 512 rows, batches of 4 and 16; peer NumPy, peer_linalg.py" },
+    { "linalg", bench_linalg, "one matrix of 512 rows, 10^5 of 4 and of 16; peer NumPy, peer_linalg.py" },
     { "conv", bench_conv, "six convolutions, value and both derivatives, planned, channels-last; peer peer_conv.py, its faster layout" },
     { "pool", bench_pool, "maxima and averages over windows, value and derivative, planned, channels-last; peer peer_conv.py" },
     { "loader", bench_loader, "trainings with the loader and augmentation; peer the same training on one resident batch" },

@@ -1,8 +1,9 @@
-"""Runs a PyTorch benchmark script as it is, and times its steps in bursts on request, so that `cajal bench` can alternate with it.
+"""Runs a benchmark script of PyTorch, NumPy or SciPy as it is, and times its steps in bursts on request, so that `cajal bench` can alternate with it.
 
     peer.py SCRIPT THREADS eager|compile [ARGUMENT]
 
-The scripts end in bench.run(name, step, ...).  Here `bench` is this file's: run() says "ready NAME VERSION" and then obeys stdin:
+The scripts end in bench.run(name, step, ...).  Here `bench` is this file's: run() says "ready NAME LIBRARY VERSION" (the library is bench.library where
+a script of this folder sets it, else PyTorch, which is imported only then) and then obeys stdin:
 "burst S" times chunks of about a millisecond for S seconds and prints the seconds of one step in the fastest chunk; "memory" prints the bytes that the process
 has had at most, over what was resident before the first step; "next" goes on with the script.
 With `compile` the script's `net` is put through torch.compile first.
@@ -14,12 +15,19 @@ for v in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NU
     os.environ[v] = str(threads)
 answers = os.fdopen(os.dup(1), "w")  # what the scripts themselves print goes nowhere
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-import time, torch
+import time
 
 now = time.process_time if os.environ.get("CAJAL_BENCH_CLOCK") == "processor" else time.perf_counter
 
-torch.set_num_threads(threads)
-torch.manual_seed(0)
+stand_in = types.ModuleType("bench")  # what the scripts import
+stand_in.T, stand_in.library = threads, None
+text = open(script).read()
+if "import torch" in text or ", torch" in text:
+    import torch
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    stand_in.library = torch
 
 
 def answer(text):
@@ -52,7 +60,7 @@ def serve(name, step, *args, **more):
     before, start = resident("VmRSS"), now()
     step()
     while now() - start < 0.5: step()  # warm
-    answer(f"ready {name} {torch.__version__}")
+    answer(f"ready {name} {stand_in.library.__name__} {stand_in.library.__version__}")
     for line in sys.stdin:
         word = line.split()
         if word[0] == "next": return
@@ -63,8 +71,7 @@ def serve(name, step, *args, **more):
     os._exit(0)
 
 
-stand_in = types.ModuleType("bench")
-stand_in.run, stand_in.T = serve, threads
+stand_in.run = serve
 sys.modules["bench"] = stand_in
 sys.argv = [script, str(threads)] + sys.argv[4:]
 runpy.run_path(script, run_name="__main__")

@@ -1,12 +1,11 @@
-# Linear algebra in NumPy, at the sizes of bench/linalg.c and in its order.
-import bench, numpy as np
+# Linear algebra in NumPy, at the sizes of bench/linalg.c and in its order; the argument is how many small matrices there are.
+import bench, sys, numpy as np
+bench.library = np
 
 L = np.linalg
 generator = np.random.default_rng(0)
-CASES = [(L.solve, 1, 512, "f8"), (L.svd, 1, 512, "f8"), (L.eigh, 1, 512, "f8"), (L.cholesky, 1, 512, "f8"),
-         (L.solve, 100000, 4, "f4"), (L.cholesky, 100000, 4, "f4"), (L.inv, 100000, 4, "f4"), (L.det, 100000, 4, "f4"),
-         (L.solve, 10000, 16, "f4"), (L.cholesky, 10000, 16, "f4"), (L.inv, 10000, 16, "f4"), (L.det, 10000, 16, "f4"),
-         (L.solve, 100000, 4, "f8"), (L.inv, 10000, 16, "f8")]
+CASES = [(fn, 1, 512, "f8") for fn in (L.solve, L.svd, L.eigh, L.cholesky)]
+CASES += [(fn, int(sys.argv[2]), n, dtype) for dtype in ("f4", "f8") for n in (4, 16) for fn in (L.solve, L.cholesky, L.inv, L.det)]
 for fn, batch, n, dtype in CASES:
     x = generator.standard_normal((batch, n, n))
     a = (x @ x.swapaxes(-1, -2) / n + np.eye(n)).astype(dtype)

@@ -1,4 +1,4 @@
-/* PyTorch programs beside us: each runs in a process of its own, behind bench/peer.py, and times a burst when it is asked to. */
+/* Programs of PyTorch, NumPy or SciPy beside us: each runs in a process of its own, behind bench/peer.py, and times a burst when it is asked to. */
 #include "bench/peers.h"
 
 #include <math.h>
@@ -71,12 +71,12 @@ static bool ask(process *p, const char *request, char *line, int n)
     return fgets(line, n, p->from) != NULL;
 }
 
-/* "ready NAME VERSION", when the script has come to a measurement. */
+/* "ready NAME LIBRARY VERSION", when the script has come to a measurement. */
 static bool ready(process *p, const char *request, int threads, bool compile)
 {
-    char line[256], name[64], version[32];
-    if (!ask(p, request, line, sizeof line) || sscanf(line, "ready %63s %31[0-9.]", name, version) != 2) return false;
-    if (threads) snprintf(p->label, sizeof p->label, "torch %.8s %dT%s", version, threads, compile ? " compiled" : "");
+    char line[256], name[64], library[16], version[32];
+    if (!ask(p, request, line, sizeof line) || sscanf(line, "ready %63s %15s %31[0-9.]", name, library, version) != 3) return false;
+    if (threads) snprintf(p->label, sizeof p->label, "%s %.8s %dT%s", library, version, threads, compile ? " compiled" : "");
     return true;
 }
 

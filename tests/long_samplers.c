@@ -21,9 +21,11 @@ typedef struct sampler {
     bool discrete;
 } sampler;
 
+static bool sampled[CJ_DISTS]; /* kinds that some row below draws */
 static cj_tensor *of(cj_ctx *c, cj_dist d, cj_dtype t)
 {
     (void)c;
+    sampled[d.kind] = true;
     for (int k = 0; k < 3; k++)
         if (d.p[k]) d.p[k] = cj_cast(d.p[k], t);
     if (d.shift) d.shift = cj_cast(d.shift, t), d.factor = cj_cast(d.factor, t);
@@ -67,7 +69,34 @@ OWN(low_rank, cj_dist_normal(N(-1), N(1.3)),
     of(c, cj_dist_low_rank_normal(F64(c, CJ_SHAPE(2), 3, -1), F64(c, CJ_SHAPE(2, 1), 2, 0.5), F64(c, CJ_SHAPE(2), 1, 1.44)), t))
 OWN(categorical, cj_dist_binomial(N(1), N(0.2)),
     ((void)t, cj_dist_sample(cj_dist_categorical(F64(c, CJ_SHAPE(2), log(0.8), log(0.2))), CJ_SHAPE(DRAWS))))
+DIST(exp_logistic, cj_dist_exp(cj_dist_logistic(N(0.3), N(0.4))))
+OWN(vector_mixture, cj_dist_mixture(F64(c, CJ_SHAPE(2), 0, 1), cj_dist_normal(F64(c, CJ_SHAPE(2), -2, 1), F64(c, CJ_SHAPE(2), 0.5, 1))),
+    of(c,
+       cj_dist_mixture(F64(c, CJ_SHAPE(2), 0, 1),
+                       cj_dist_diagonal_normal(F64(c, CJ_SHAPE(2, 2), 7, -2, 8, 1), F64(c, CJ_SHAPE(2, 2), 1, 0.5, 1, 1))),
+       t))
+/* Outcomes k of several classes: F(k - 1) + u p_k is uniform. */
+static cj_tensor *smeared(cj_ctx *c, cj_tensor *k, int64_t n, const double *p)
+{
+    double below[8] = { 0 };
+    for (int64_t i = 1; i < n; i++) below[i] = below[i - 1] + p[i - 1];
+    cj_tensor *u = cj_rand(c, CJ_SHAPE(DRAWS), .dtype = CJ_F64);
+    return cj_add(cj_index_select(f64(c, below, CJ_SHAPE(n)), 0, k), cj_mul(u, cj_index_select(f64(c, p, CJ_SHAPE(n)), 0, k)));
+}
+static const double classes[5] = { 0.05, 0.4, 0.3, 0.2, 0.05 };
+OWN(classes, cj_dist_uniform(N(0), N(1)),
+    ((void)t, smeared(c, of(c, cj_dist_categorical(cj_log(f64(c, classes, CJ_SHAPE(5)))), CJ_F64), 5, classes)))
+OWN(choices, cj_dist_uniform(N(0), N(1)),
+    ((void)t, smeared(c, cj_choice(f64(c, classes, CJ_SHAPE(5)), DRAWS, .replacement = true), 5, classes)))
+OWN(integers, cj_dist_uniform(N(0), N(1)),
+    ((void)t,
+     cj_mul_scalar(cj_add(cj_cast(cj_randint(c, 0, 1000, CJ_SHAPE(DRAWS)), CJ_F64), cj_rand(c, CJ_SHAPE(DRAWS), .dtype = CJ_F64)), 1e-3)))
+/* Of weights 1, 3, 6 without replacement the second is 0 with probability 0.3·0.1/0.7 + 0.6·0.1/0.4. */
+OWN(second_choice, cj_dist_binomial(N(1), N(0.03 / 0.7 + 0.06 / 0.4)),
+    ((void)t, cj_cast(cj_eq_scalar(cj_select(cj_choice(cj_expand(F64(c, CJ_SHAPE(3), 1, 3, 6), CJ_SHAPE(DRAWS, 3)), 2), 1, 1), 0), CJ_F64)))
 /* the generators underneath */
+OWN(uniforms, cj_dist_uniform(N(-1), N(3)), cj_uniform(c, -1, 3, CJ_SHAPE(DRAWS), .dtype = t))
+OWN(normals, cj_dist_normal(N(2), N(0.5)), cj_normal(c, 2, 0.5, CJ_SHAPE(DRAWS), .dtype = t))
 OWN(rand, cj_dist_uniform(N(0), N(1)), cj_rand(c, CJ_SHAPE(DRAWS), .dtype = t))
 OWN(randn, cj_dist_normal(N(0), N(1)), cj_randn(c, CJ_SHAPE(DRAWS), .dtype = t))
 OWN(exponentials, cj_dist_exponential(N(2)), cj_exponential(c, 2, CJ_SHAPE(DRAWS), .dtype = t))
@@ -91,10 +120,12 @@ static const sampler samplers[] = {
     { "dirichlet", draw_dirichlet, law_dirichlet, 0, false }, { "multinomial", draw_multinomial, law_multinomial, 1, true },
     { "diagonal_normal", draw_diagonal, law_diagonal, 1, false }, { "multivariate_normal", draw_multivariate, law_multivariate, 1, false },
     { "low_rank_normal", draw_low_rank, law_low_rank, 1, false }, WHOLE(categorical),
-    NUMBERS(rand), NUMBERS(randn), NUMBERS(exponentials), WHOLE(bernoullis), WHOLE(randint), WHOLE(choice),
+    NUMBERS(exp_logistic), { "vector_mixture", draw_vector_mixture, law_vector_mixture, 1, false }, NUMBERS(classes), NUMBERS(choices),
+    NUMBERS(integers), WHOLE(second_choice),
+    NUMBERS(uniforms), NUMBERS(normals), NUMBERS(rand), NUMBERS(randn), NUMBERS(exponentials), WHOLE(bernoullis), WHOLE(randint), WHOLE(choice),
 };
 /* clang-format on */
-enum { SAMPLERS = sizeof samplers / sizeof *samplers };
+enum { SAMPLERS = sizeof samplers / sizeof *samplers, GENERATORS = 8 }; /* the last ones are generators, which have 16-bit types too */
 
 static int ascending(const void *a, const void *b)
 {
@@ -168,11 +199,15 @@ static void every_sampler_follows_its_law(void **state)
             double *x = values_of(t);
             const double found = k->discrete ? chi_square(c, k->law(c), x) : kolmogorov(c, k->law(c), x),
                          allowed = k->discrete ? 4.5 : limit;
+            print_message("%-20s %s %s %.3g, allowed %.3g\n", k->name, wide ? "f64" : "f32",
+                          k->discrete ? "chi-square, deviations" : "sqrt(n) D", found, allowed);
             if (!(found < allowed) || !cj_ok(c))
                 fail_msg("%s, %s: %g, allowed %g %s", k->name, wide ? "f64" : "f32", found, allowed, cj_message(c));
             free(x);
             cj_scope_close(s);
         }
+    for (int k = 0; k < CJ_DISTS; k++)
+        if (!sampled[k]) fail_msg("no row draws kind %d of cj_dist_kind", k);
     cj_ctx_free(c);
 }
 
@@ -200,7 +235,7 @@ static void bits_are_the_same_everywhere(void **state)
             }
             for (int i = 0; i < SAMPLERS; i++)
                 for (int t = 0; t < 3; t++) {
-                    const bool generator = i >= SAMPLERS - 6; /* distributions are f32 and f64 */
+                    const bool generator = i >= SAMPLERS - GENERATORS;
                     if (types[t] == CJ_BF16 && !generator) continue;
                     cj_scope s = cj_scope_open(c);
                     cj_tensor *x = cj_contiguous(samplers[i].draw(c, types[t]));

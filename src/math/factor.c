@@ -7,6 +7,8 @@
 
 #include "math/linalg.h"
 
+enum { STREAMED = 1 << 21 }; /* elements of a result that would drive everything else out of the caches */
+
 enum { CHOLESKY, TRIANGULAR, SOLVE, INVERSE, DET, SLOGDET, COFACTOR };
 static cj_tensor *apply(int row, const void *attrs, cj_tensor *a, cj_tensor *b);
 
@@ -67,6 +69,7 @@ static void group_of(const cj_batch_job *j, cj_small_code code, int64_t i, int64
                                         .n = j->n,
                                         .k = j->k,
                                         .transpose = transpose,
+                                        .stream = call->out[0]->numel > STREAMED,
                                         .a = cj__item(call->in[0], 2, i),
                                         .b = call->nin > 1 ? cj__item(call->in[1], 2, i) : NULL,
                                         .y = cj__item(call->out[0], 2, i),
@@ -185,7 +188,6 @@ static bool run_inverse(cj_call *call)
     cj_batch_job j = job_of(call, CJ_DENSE_INVERSE, cube(call->in[0]));
     j.each = each_inverse;
     small(&j, group_inverse);
-    if (j.group) j.work = cj__small_workspace(j.n, j.n);
     return cj__batch_run(&j, "is singular: zero pivot");
 }
 static void d_inverse(cj_vjp_args *v)

@@ -48,8 +48,10 @@ static void put_root(const room *r, void *table, int64_t i, int64_t k, int64_t n
     put(r, table, 2 * i + 1, im);
 }
 
-static int64_t smallest_factor(int64_t n)
+/* The next radix: as many eights as leave no two over, since every pass costs a walk through memory. */
+static int64_t next_radix(int64_t n)
 {
+    if (n % 32 == 0 || (n % 8 == 0 && n % 16 != 0)) return 8;
     if (n % 4 == 0) return 4;
     for (int64_t p = 2; p <= CJ_FFT_PRIME; p++)
         if (n % p == 0) return p;
@@ -58,7 +60,7 @@ static int64_t smallest_factor(int64_t n)
 bool cj__fft_smooth(int64_t n)
 {
     while (n > 1) {
-        int64_t p = smallest_factor(n);
+        int64_t p = next_radix(n);
         if (p > CJ_FFT_PRIME) return false;
         n /= p;
     }
@@ -69,9 +71,9 @@ static void make_lanes(room *r, cj_fft_lanes *f, int64_t n)
 {
     *f = (cj_fft_lanes){ .n = n };
     for (int64_t left = n; left > 1; f->stages++) {
-        const int64_t p = smallest_factor(left), m = left / p;
+        const int64_t p = next_radix(left), m = left / p;
         f->radix[f->stages] = (int)p;
-        void *twiddle = take(r, size_of(r, 2 * m * (p - 1))), *root = p > 5 ? take(r, size_of(r, 2 * p)) : NULL;
+        void *twiddle = take(r, size_of(r, 2 * m * (p - 1))), *root = p > 5 && p % 2 ? take(r, size_of(r, 2 * p)) : NULL;
         f->twiddle[f->stages] = twiddle;
         f->root[f->stages] = root;
         for (int64_t k = 0; k < m * (p - 1) && r->base; k++) put_root(r, twiddle, k, k / (p - 1) * (k % (p - 1) + 1), left);

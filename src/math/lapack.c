@@ -12,7 +12,10 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "kernels/cpu/cpu.h"
 
 typedef void fortran(void); /* cast to the argument list where it is called */
 
@@ -21,9 +24,25 @@ static const char *const names[ROUTINES] = { "potrf", "trsm", "getrf", "getrs", 
 static fortran *routine[ROUTINES][2]; /* f32, f64; written once, before anybody reads */
 static bool available;
 
-static void open_library(void)
+/* An OpenBLAS older than the processor takes its kernels for the first 64-bit ones (Prescott) and runs at half its speed.  It reads the name of a core once, while it is being
+ * loaded: so it is loaded again with the name of one that has this machine's vectors, unless the environment names one already or somebody else holds it open. */
+static void *open_for_this_processor(void)
 {
     void *library = dlopen(CJ_LAPACK_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    const char *core = cj__cpu_kernels(CJ_ISA_LEVEL_AVX512) ? "SkylakeX" : cj__cpu_kernels(CJ_ISA_LEVEL_AVX2) ? "Haswell" : NULL;
+    char *(*name_of_core)(void) = NULL;
+    if (library) *(void **)&name_of_core = dlsym(library, "openblas_get_corename");
+    if (!core || !name_of_core || strcmp(name_of_core(), "Prescott") != 0 || getenv("OPENBLAS_CORETYPE")) return library;
+    dlclose(library);
+    const bool set = setenv("OPENBLAS_CORETYPE", core, 0) == 0;
+    library = dlopen(CJ_LAPACK_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (set) unsetenv("OPENBLAS_CORETYPE");
+    return library;
+}
+
+static void open_library(void)
+{
+    void *library = open_for_this_processor();
     if (!library) return;
     for (int r = 0; r < ROUTINES; r++)
         for (int d = 0; d < 2; d++) {

@@ -2,6 +2,7 @@
 #include "math/linalg.h"
 
 #include <float.h>
+#include <math.h>
 
 /* ---- checks ------------------------------------------------------------------------------------------------------------------------------------ */
 
@@ -91,18 +92,13 @@ int64_t cj__item_bytes(const cj_tensor *x, int axes)
 }
 void *cj__item(const cj_tensor *x, int axes, int64_t i) { return x->data + i * cj__item_bytes(x, axes); }
 
-/* The first element of n that is NaN or infinite, or -1: all bits of the exponent are set. */
-static int64_t not_finite(cj_dtype t, const void *x, int64_t n)
+/* The first element of n that is NaN or infinite, or -1. */
+static int64_t not_finite(const cj_cpu_kernels *k, const cj_tensor *x, int64_t begin, int64_t n)
 {
-    uint32_t bad = 0;
-    if (t == CJ_F32)
-        for (int64_t i = 0; i < n; i++) bad |= (((const uint32_t *)x)[i] & 0x7f800000u) == 0x7f800000u;
-    else
-        for (int64_t i = 0; i < n; i++) bad |= (((const uint64_t *)x)[i] & 0x7ff0000000000000u) == 0x7ff0000000000000u;
-    for (int64_t i = 0; i < n && bad; i++)
-        if (t == CJ_F32 ? (((const uint32_t *)x)[i] & 0x7f800000u) == 0x7f800000u
-                        : (((const uint64_t *)x)[i] & 0x7ff0000000000000u) == 0x7ff0000000000000u)
-            return i;
+    const cj_dtype t = (cj_dtype)x->dtype;
+    if (k->finite(t, x->data + begin * (int64_t)cj_dtype_size(t), n)) return -1;
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(cj__load(x, begin + i))) return i;
     return -1;
 }
 
@@ -112,7 +108,7 @@ static bool all_finite(const cj_batch_job *j, int64_t begin, int64_t end, cj_fau
     const int64_t size = (int64_t)cj_dtype_size(j->t);
     for (int arg = 0; arg < j->checked; arg++) {
         const cj_tensor *x = j->call->in[arg];
-        int64_t each = cj__item_bytes(x, 2) / size, at = not_finite(j->t, cj__item(x, 2, begin), (end - begin) * each);
+        int64_t each = cj__item_bytes(x, 2) / size, at = not_finite(j->call->ctx->k, x, begin * each, (end - begin) * each);
         if (at < 0) continue;
         *fault = (cj_fault){ CJ_FAULT_FIRST + arg, begin + at / each, at % each };
         return false;
@@ -126,17 +122,19 @@ static void chunk(void *arg, int64_t begin, int64_t end, int worker)
     cj_fault *fault = &j->fault[begin / j->grain];
     void *work = j->scratch + (size_t)worker * j->work;
     *fault = (cj_fault){ 0 };
-    if (!all_finite(j, begin, end, fault)) return;
     if (!j->group) {
-        for (int64_t i = begin; i < end && !fault->kind; i++) {
+        for (int64_t i = begin; i < end && all_finite(j, i, i + 1, fault) && !fault->kind; i++) {
             int64_t pivot = j->each(j, i, work);
             if (pivot) *fault = (cj_fault){ CJ_FAULT_PIVOT, i, pivot };
         }
         return;
     }
+    /* as many at a time as the first cache holds after they were looked at */
     int32_t pivot[CJ_GROUP];
-    for (int64_t i = begin; i < end && !fault->kind; i += CJ_GROUP) {
-        int64_t count = end - i < CJ_GROUP ? end - i : CJ_GROUP;
+    const int64_t few = 16384 / (cj__item_bytes(j->call->in[0], 2) + 1) / 16 * 16, most = few < 16 ? 16 : few < CJ_GROUP ? few : CJ_GROUP;
+    for (int64_t i = begin; i < end && !fault->kind; i += most) {
+        int64_t count = end - i < most ? end - i : most;
+        if (!all_finite(j, i, i + count, fault)) return;
         j->group(j, i, count, pivot, work);
         for (int64_t k = 0; k < count && !fault->kind; k++)
             if (pivot[k]) *fault = (cj_fault){ CJ_FAULT_PIVOT, i + k, pivot[k] };

@@ -71,6 +71,7 @@ void cj__samples_special(cj_sample_list *l, const char *name)
         cj_tensor *(*f)(cj_tensor *a, cj_tensor *b);
         cj_domain a, b;
     } two[] = { { "lbeta", (cj_lbeta), CJ_DOMAIN_POSITIVE, CJ_DOMAIN_POSITIVE },
+                { "beta", (cj_beta), CJ_DOMAIN_POSITIVE, CJ_DOMAIN_POSITIVE },
                 { "logaddexp", (cj_logaddexp), CJ_DOMAIN_POSITIVE, CJ_DOMAIN_UNIT },
                 { "xlogy", (cj_xlogy), CJ_DOMAIN_REAL, CJ_DOMAIN_POSITIVE } };
     for (size_t i = 0; i < sizeof two / sizeof *two; i++)

@@ -43,6 +43,9 @@ enum {
     GAMMAINCINV,
     BETAINCINV,
     STDTRIT,
+    BETA,
+    NDTR,
+    NDTRI,
     GAMMAINC_DA
 };
 
@@ -54,6 +57,9 @@ static double in_f64(int f, int64_t n, double x, double y, double z)
     case DIGAMMA: return d_digamma(x);
     case POLYGAMMA: return d_polygamma((int)n, x);
     case LBETA: return d_lbeta(x, y);
+    case BETA: return exp(d_lbeta(x, y));
+    case NDTR: return erfc(-x * M_SQRT1_2) / 2;
+    case NDTRI: return d_ndtri(x);
     case GAMMAINC: return d_gammainc(x, y, n);
     case GAMMAINC_DA: return d_gammainc_da(x, y);
     case BETAINC: return d_betainc(x, y, z);
@@ -76,6 +82,9 @@ static double in_long(int f, int64_t n, double x, double y, double z)
     case DIGAMMA: return (double)l_digamma(x);
     case POLYGAMMA: return (double)l_polygamma((int)n, x);
     case LBETA: return (double)l_lbeta(x, y);
+    case BETA: return (double)expl(l_lbeta(x, y));
+    case NDTR: return (double)(erfcl(-x * 0.70710678118654752440084436210484904L) / 2);
+    case NDTRI: return (double)l_ndtri(x);
     case GAMMAINC: return (double)l_gammainc(x, y, n);
     case GAMMAINC_DA: return (double)l_gammainc_da(x, y);
     case BETAINC: return (double)l_betainc(x, y, z);
@@ -140,6 +149,12 @@ static void d_lbeta_of(cj_vjp_args *v)
     for (int i = 0; i < 2; i++)
         if (v->need[i]) v->gin[i] = cj_mul(v->g[0], cj_sub(unary(DIGAMMA, v->in[i]), both));
 }
+static void d_beta_of(cj_vjp_args *v)
+{
+    cj_tensor *both = unary(DIGAMMA, cj_add(v->in[0], v->in[1])), *g = cj_mul(v->g[0], apply(BETA, 0, v->in[0], v->in[1], NULL));
+    for (int i = 0; i < 2; i++)
+        if (v->need[i]) v->gin[i] = cj_mul(g, cj_sub(unary(DIGAMMA, v->in[i]), both));
+}
 /* The densities whose integrals these are: x^(a-1) e^-x / Gamma(a), x^(a-1) (1-x)^(b-1) / B(a, b), and Student's. */
 static cj_tensor *gamma_density(cj_tensor *a, cj_tensor *x)
 {
@@ -197,6 +212,15 @@ static void d_erfinv_of(cj_vjp_args *v)
 {
     v->gin[0] = cj_mul(v->g[0], scaled_exp(cj_square(unary(ERFINV, v->in[0])), 0.88622692545275801365));
 }
+/* Phi'(x) = e^(-x²/2) / sqrt(2 pi), and its inverse at z = Phi^-1(p). */
+static void d_ndtr_of(cj_vjp_args *v)
+{
+    v->gin[0] = cj_mul(v->g[0], scaled_exp(cj_mul_scalar(cj_square(v->in[0]), -0.5), 0.39894228040143267794));
+}
+static void d_ndtri_of(cj_vjp_args *v)
+{
+    v->gin[0] = cj_mul(v->g[0], scaled_exp(cj_mul_scalar(cj_square(unary(NDTRI, v->in[0])), 0.5), 2.50662827463100050242));
+}
 static void d_j0_of(cj_vjp_args *v) { v->gin[0] = cj_neg(cj_mul(v->g[0], unary(J1, v->in[0]))); }
 /* f/x, and `at_zero` where x is 0. */
 static cj_tensor *over(cj_tensor *f, cj_tensor *x, double at_zero)
@@ -249,6 +273,9 @@ const cj_op cj__ops_special[] = {
     ROW(GAMMAINCINV, "gammaincinv", 2, d_gammaincinv_of),
     ROW(BETAINCINV, "betaincinv", 3, d_betaincinv_of),
     ROW(STDTRIT, "stdtrit", 2, d_stdtrit_of),
+    ROW(BETA, "beta", 2, d_beta_of),
+    ROW(NDTR, "ndtr", 1, d_ndtr_of),
+    ROW(NDTRI, "ndtri", 1, d_ndtri_of),
 };
 CJ_OP_TABLE(special);
 /* No row of the registry: it has no derivative of its own, and says so when one is asked for. */
@@ -300,6 +327,8 @@ UNARY(gamma, GAMMA)
 UNARY(digamma, DIGAMMA)
 UNARY(erfc, ERFC)
 UNARY(erfinv, ERFINV)
+UNARY(ndtr, NDTR)
+UNARY(ndtri, NDTRI)
 UNARY(bessel_j0, J0)
 UNARY(bessel_j1, J1)
 UNARY(bessel_i0e, I0E)
@@ -315,7 +344,7 @@ cj_tensor *(cj_polygamma)(int n, cj_tensor *x)
     return n ? apply(POLYGAMMA, n, x, NULL, NULL) : unary(DIGAMMA, x);
 }
 cj_tensor *(cj_lbeta)(cj_tensor *a, cj_tensor *b) { return apply(LBETA, 0, a, b, NULL); }
-cj_tensor *(cj_beta)(cj_tensor *a, cj_tensor *b) { return cj_exp(apply(LBETA, 0, a, b, NULL)); }
+cj_tensor *(cj_beta)(cj_tensor *a, cj_tensor *b) { return apply(BETA, 0, a, b, NULL); }
 cj_tensor *(cj_gammainc)(cj_tensor *a, cj_tensor *x) { return apply(GAMMAINC, 0, a, x, NULL); }
 cj_tensor *(cj_gammaincc)(cj_tensor *a, cj_tensor *x) { return apply(GAMMAINC, 1, a, x, NULL); }
 cj_tensor *(cj_betainc)(cj_tensor *a, cj_tensor *b, cj_tensor *x) { return apply(BETAINC, 0, a, b, x); }
@@ -354,16 +383,12 @@ CJ_COMPOSE(xlogy)
     cj_tensor *none = cj_eq_scalar(in[0], 0), *y = cj_where(none, cj__const_like(in[1], 1), in[1]);
     return cj_mul(in[0], cj_log(y));
 }
-/* The normal distribution: Phi(x) = erfc(-x/sqrt 2)/2. */
-CJ_COMPOSE(ndtr) { return cj_mul_scalar((cj_erfc)(cj_mul_scalar(in[0], -M_SQRT1_2)), 0.5); }
-/* Phi^-1(p) = sqrt 2 erfinv(2p - 1). */
-CJ_COMPOSE(ndtri) { return cj_mul_scalar((cj_erfinv)(cj_add_scalar(cj_mul_scalar(in[0], 2), -1)), M_SQRT2); }
-
-enum { SINC, SOFTPLUS_INVERSE, LOGADDEXP, XLOGY, NDTR, NDTRI };
+enum { SINC, SOFTPLUS_INVERSE, LOGADDEXP, XLOGY };
 const cj_op cj__ops_special_composites[] = {
-    [SINC] = CJ_COMPOSITE_ROW(sinc, "special", 1, 0),           [SOFTPLUS_INVERSE] = CJ_COMPOSITE_ROW(softplus_inverse, "special", 1, 0),
-    [LOGADDEXP] = CJ_COMPOSITE_ROW(logaddexp, "special", 2, 0), [XLOGY] = CJ_COMPOSITE_ROW(xlogy, "special", 2, 0),
-    [NDTR] = CJ_COMPOSITE_ROW(ndtr, "special", 1, 0),           [NDTRI] = CJ_COMPOSITE_ROW(ndtri, "special", 1, 0),
+    [SINC] = CJ_COMPOSITE_ROW(sinc, "special", 1, 0),
+    [SOFTPLUS_INVERSE] = CJ_COMPOSITE_ROW(softplus_inverse, "special", 1, 0),
+    [LOGADDEXP] = CJ_COMPOSITE_ROW(logaddexp, "special", 2, 0),
+    [XLOGY] = CJ_COMPOSITE_ROW(xlogy, "special", 2, 0),
 };
 CJ_OP_TABLE(special_composites);
 
@@ -378,5 +403,3 @@ COMPOSED1(sinc, SINC)
 COMPOSED1(softplus_inverse, SOFTPLUS_INVERSE)
 COMPOSED2(logaddexp, LOGADDEXP)
 COMPOSED2(xlogy, XLOGY)
-COMPOSED1(ndtr, NDTR)
-COMPOSED1(ndtri, NDTRI)

@@ -80,10 +80,30 @@ static REAL F(polygamma)(int n, REAL x)
     return n % 2 ? z : -z;
 }
 
+/* What Stirling's formula leaves of log Gamma(x), x >= 16: sum of B_2k / (2k (2k-1) x^(2k-1)). */
+static REAL F(stirling)(REAL x)
+{
+    static const REAL b[] = { 1 / (REAL)12,   -1 / (REAL)360,      1 / (REAL)1260, -1 / (REAL)1680,
+                              1 / (REAL)1188, -691 / (REAL)360360, 1 / (REAL)156,  -3617 / (REAL)122400 };
+    const REAL y = 1 / (x * x);
+    REAL sum = 0;
+    for (int k = 7; k >= 0; k--) sum = sum * y + b[k];
+    return sum / x;
+}
+/* With a <= b, s = a + b: for large b the logarithms of Gamma(b) and Gamma(s) nearly cancel, and Stirling's terms are subtracted first (Didonato & Morris 1992). */
 static REAL F(lbeta)(REAL a, REAL b)
 {
     if (a <= 0 || b <= 0) return a != a || b != b ? (REAL)NAN : a == 0 || b == 0 ? (REAL)INFINITY : (REAL)NAN;
-    return F(lgamma)(a) + F(lgamma)(b) - F(lgamma)(a + b);
+    if (a > b) {
+        const REAL t = a;
+        a = b, b = t;
+    }
+    const REAL s = a + b, rest = M(log1p)(-a / s); /* log(b/s) */
+    if (a >= 16)
+        return F(stirling)(a) + (F(stirling)(b) - F(stirling)(s)) + (a - (REAL)0.5) * M(log)(a / s) + b * rest +
+               (M(log)(2 * PI) - M(log)(b)) / 2;
+    if (b >= 16) return F(lgamma)(a) + (F(stirling)(b) - F(stirling)(s)) + a - a * M(log)(s) + (b - (REAL)0.5) * rest;
+    return F(lgamma)(a) + F(lgamma)(b) - F(lgamma)(s);
 }
 
 /* ---- incomplete gamma and beta --------------------------------------------------------------------------------------------------------- */
@@ -194,6 +214,25 @@ static REAL F(erfinv)(REAL x)
         y -= u / (1 + y * u);
     }
     return y;
+}
+
+/* Phi^-1(p) = -sqrt 2 y with erfc y = 2p for p <= 1/2, in the same way; above, of 1 - p, which is exact. */
+static REAL F(ndtri)(REAL p)
+{
+    if (!(p >= 0 && p <= 1)) return NAN;
+    if (p == 0 || p == 1) return p == 0 ? -(REAL)INFINITY : (REAL)INFINITY;
+    if (p > (REAL)0.5) return -F(ndtri)(1 - p);
+    if (p == (REAL)0.5) return 0;
+    const REAL k = (REAL)0.147, l = M(log)(4 * p * (1 - p)), t = 2 / (PI * k) + l / 2;
+    REAL y = M(sqrt)(M(sqrt)(t * t - l / k) - t);
+    for (int i = 0; i < 12; i++) {
+        /* near 0, where erfc y - 2p cancels, by erf */
+        const REAL off = p > (REAL)0.25 ? (1 - 2 * p) - M(erf)(y) : M(erfc)(y) - 2 * p, u = -off * M(exp)(y * y) * M(sqrt)(PI) / 2;
+        const REAL move = u / (1 + y * u);
+        y -= move;
+        if (!(M(fabs)(move) > F(step) * y)) break;
+    }
+    return -M(sqrt)((REAL)2) * y;
 }
 
 /* ---- inverses of the incomplete integrals ------------------------------------------------------------------------------------------------ */

@@ -201,6 +201,7 @@ typedef struct cj_cpu_kernels {
     cj_update_fn *sgd, *adam, *amsgrad, *adagrad, *rmsprop, *adamax, *nadam, *sign, *lion;
     cj_sumsq_fn *sumsq;
     cj_small_fn *small;
+    cj_finite_fn *finite;
 } cj_cpu_kernels;
 
 /* The table of a level, or NULL where it is not built in or the processor lacks it. */

@@ -7,6 +7,31 @@
 
 #define VECTOR_BYTES (4 * CJ_VL)
 
+#if defined CJ_ISA_AVX512
+/* 16 x 16: while they are loaded the quarters of four rows come beside each other, so that only the 4 x 4 within them are left to shuffle. */
+CJ_INLINE void transposed_16(const float *p, int64_t stride, __m512 *x)
+{
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; c++, p += 4) {
+        __m512 v[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            v[i] = _mm512_castps128_ps512(_mm_loadu_ps(p + i * stride));
+            v[i] = _mm512_mask_broadcast_f32x4(v[i], 0x00f0, _mm_loadu_ps(p + (i + 4) * stride));
+            v[i] = _mm512_mask_broadcast_f32x4(v[i], 0x0f00, _mm_loadu_ps(p + (i + 8) * stride));
+            v[i] = _mm512_mask_broadcast_f32x4(v[i], 0xf000, _mm_loadu_ps(p + (i + 12) * stride));
+        }
+        const __m512d a = (__m512d)_mm512_unpacklo_ps(v[0], v[1]), b = (__m512d)_mm512_unpacklo_ps(v[2], v[3]);
+        const __m512d d = (__m512d)_mm512_unpackhi_ps(v[0], v[1]), e = (__m512d)_mm512_unpackhi_ps(v[2], v[3]);
+        x[4 * c] = (__m512)_mm512_unpacklo_pd(a, b);
+        x[4 * c + 1] = (__m512)_mm512_unpackhi_pd(a, b);
+        x[4 * c + 2] = (__m512)_mm512_unpacklo_pd(d, e);
+        x[4 * c + 3] = (__m512)_mm512_unpackhi_pd(d, e);
+    }
+}
+#define LOAD_TRANSPOSED(p, stride, x) transposed_16(p, stride, (__m512 *)(x))
+#endif
+
 typedef int32_t f32_index_int;
 #define REAL float
 #define FMA(a, b, c) ((f32_vr)vf_fma((vf)(a), (vf)(b), (vf)(c)))

@@ -4,7 +4,7 @@
  *
  * Complex numbers are pairs (re, im).  Three ways, chosen by the length when the plan is made (fft_plan.c):
  *
- *   lanes       as many transforms at once as a vector has lanes, by Stockham's self-sorting passes of radix 4, 2, 3, 5 and any odd prime up to 31.  Used where the
+ *   lanes       as many transforms at once as a vector has lanes, by Stockham's self-sorting passes of radix 8, 4, 2, 3, 5 and any odd prime up to 31.  Used where the
  *               lanes are there: several transforms, or an axis that is not the last.
  *   four-step   one transform of n = n1 · n2: n1-point transforms down the columns (lanes are columns), a twiddle, a transposition, n2-point transforms.
  *   Bluestein   lengths with a larger prime: a convolution with a chirp, by transforms of a smooth length m >= 2n - 1.

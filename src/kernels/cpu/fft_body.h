@@ -54,6 +54,17 @@ CJ_INLINE void NAME(transpose)(vr *x)
     }
 }
 
+/* A square whose rows lie `stride` reals apart, transposed. */
+CJ_INLINE void NAME(load_transposed)(const REAL *p, int64_t stride, vr *x)
+{
+#if defined LOAD_TRANSPOSED
+    LOAD_TRANSPOSED(p, stride, x);
+#else
+    for (int i = 0; i < LANES; i++) x[i] = NAME(load)(p + i * stride);
+    NAME(transpose)(x);
+#endif
+}
+
 /* LANES pairs of memory as one complex vector, and back; n < LANES: as many. */
 CJ_INLINE vc NAME(load_pairs)(const REAL *p, bool swap)
 {
@@ -128,6 +139,22 @@ CJ_INLINE void NAME(butterfly5)(vc *a)
     a[4] = NAME(sub)(m1, n1);
 }
 
+/* Two of radix 4, of the even and the odd places; then (1 - i)/sqrt 2 and its powers. */
+CJ_INLINE void NAME(butterfly8)(vc *a)
+{
+    const REAL root = (REAL)0.70710678118654752440;
+    vc e[4] = { a[0], a[2], a[4], a[6] }, o[4] = { a[1], a[3], a[5], a[7] };
+    NAME(butterfly4)(e);
+    NAME(butterfly4)(o);
+    o[1] = NAME(scaled)((vc){ o[1].re + o[1].im, o[1].im - o[1].re }, root);
+    o[2] = NAME(by_minus_i)(o[2]);
+    o[3] = NAME(scaled)((vc){ o[3].im - o[3].re, -(o[3].re + o[3].im) }, root);
+    for (int k = 0; k < 4; k++) {
+        a[k] = NAME(add)(e[k], o[k]);
+        a[k + 4] = NAME(sub)(e[k], o[k]);
+    }
+}
+
 #define PASS(radix)                                                                                                                        \
     static void NAME(pass##radix)(const vc *x, vc *y, int64_t m, int64_t s, const REAL *w)                                                 \
     {                                                                                                                                      \
@@ -144,6 +171,7 @@ PASS(2)
 PASS(3)
 PASS(4)
 PASS(5)
+PASS(8)
 #undef PASS
 
 /* Any odd radix: a_t and a_{r-t} together, so that every product is with a real number. */
@@ -188,6 +216,7 @@ static vc *NAME(transform)(const cj_fft_lanes *f, vc *a, vc *b)
         case 3: NAME(pass3)(a, b, m, s, w); break;
         case 4: NAME(pass4)(a, b, m, s, w); break;
         case 5: NAME(pass5)(a, b, m, s, w); break;
+        case 8: NAME(pass8)(a, b, m, s, w); break;
         default: NAME(pass_odd)(a, b, f->radix[i], m, s, w, f->root[i]); break;
         }
         s *= f->radix[i];
@@ -268,14 +297,14 @@ static void NAME(rows)(const cj_fft_job *f, int64_t at, int lanes, const NAME(ro
         const int64_t pairs = n - j < half ? n - j : half;
         vr square[LANES];
         if (pairs == half && lanes == LANES) {
-            for (int i = 0; i < LANES; i++) square[i] = NAME(load)(x + 2 * (i * n + j));
+            NAME(load_transposed)(x + 2 * j, 2 * n, square);
         } else {
             for (int i = 0; i < LANES; i++) {
                 square[i] = (vr){ 0 };
                 if (i < lanes) memcpy(&square[i], x + 2 * (i * n + j), sizeof(REAL) * 2 * (size_t)pairs);
             }
+            NAME(transpose)(square);
         }
-        NAME(transpose)(square);
         for (int64_t k = 0; k < half; k++) /* the buffer has room for whole squares */
             r->a[j + k] = f->inverse ? (vc){ square[2 * k + 1], square[2 * k] } : (vc){ square[2 * k], square[2 * k + 1] };
     }
@@ -508,3 +537,4 @@ static void NAME(join_range)(void *arg, int64_t begin, int64_t end, int worker)
 #undef NAME
 #undef REAL
 #undef FMA
+#undef LOAD_TRANSPOSED

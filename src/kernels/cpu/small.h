@@ -26,14 +26,17 @@ typedef struct cj_small {
     cj_dtype dtype; /* f32 or f64 */
     int64_t count, n, k;
     bool transpose; /* solve with aᵀ */
+    bool stream;    /* y is one of many results that no cache holds */
     const void *a, *b;
     void *y;
     int32_t *pivot; /* per matrix: 0, or the first pivot that is zero (not positive), counted from 1 */
     void *work;     /* cj__small_workspace bytes, 64-byte aligned */
 } cj_small;
 typedef void cj_small_fn(const cj_small *s);
+/* Whether n numbers of dtype f32 or f64 are all finite. */
+typedef bool cj_finite_fn(cj_dtype t, const void *x, int64_t n);
 
-/* One vector of 64 bytes per element of [n, n + k]. */
-static inline size_t cj__small_workspace(int64_t n, int64_t k) { return (size_t)(n * (n + k) + n) * 64; }
+/* One vector of 64 bytes per element of [n, n + k], and three columns of them. */
+static inline size_t cj__small_workspace(int64_t n, int64_t k) { return (size_t)(n * (n + k) + 3 * n) * 64; }
 
 #endif

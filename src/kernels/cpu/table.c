@@ -67,6 +67,7 @@ cj_update_fn CJ_K(cj__sgd), CJ_K(cj__adam), CJ_K(cj__amsgrad), CJ_K(cj__adagrad)
     CJ_K(cj__sign), CJ_K(cj__lion);
 cj_sumsq_fn CJ_K(cj__sumsq);
 cj_small_fn CJ_K(cj__small);
+cj_finite_fn CJ_K(cj__finite);
 
 #if defined CJ_ISA_AVX512
 #define LEVEL_NAME "avx512"
@@ -160,4 +161,5 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
     .lion = CJ_K(cj__lion),
     .sumsq = CJ_K(cj__sumsq),
     .small = CJ_K(cj__small),
+    .finite = CJ_K(cj__finite),
 };
