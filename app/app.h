@@ -128,6 +128,10 @@ enum { APP_WORDS = 48, APP_SENTENCE = 2048 };
 /* The likeliest translation of each row of words, i64 [B, S], into B texts of APP_SENTENCE bytes; false after an error. */
 bool app_translate(app_job *j, cj_tensor *x, char *text);
 
+/* BLEU of the test sentences, greedily translated (eval.c); NaN after an error. And its line of a table. */
+double app_bleu(app_job *j);
+void app_print_bleu(double bleu);
+
 /* Loss and accuracy of some examples, in the words of the task: a line or two of a table. */
 void app_print_metrics(const app_job *j, const char *of, const cj_metrics *m);
 
@@ -143,6 +147,7 @@ typedef struct app_run {
 typedef struct app_outcome {
     cj_train_result train;
     cj_metrics test;
+    double bleu; /* of translations */
     cj_task task;
 } app_outcome;
 int app_run_once(const app_run *run, app_outcome *out);

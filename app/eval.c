@@ -28,8 +28,9 @@ void app_print_metrics(const app_job *j, const char *of, const cj_metrics *m)
     printf("  %-18s %.4f\n", label, m->loss);
 }
 
-/* BLEU of the held-out translations; NaN after an error. */
-static double translate_all(app_job *j)
+void app_print_bleu(double bleu) { printf("  %-18s %.2f (sacreBLEU's 13a on detokenised text, greedy decoding)\n", "test BLEU", bleu); }
+
+double app_bleu(app_job *j)
 {
     enum { BATCH = 100 };
     const cj_lines *references = j->data->target[2];
@@ -96,7 +97,7 @@ static int evaluate(app_job *j, const char *folder, int64_t step, bool json)
     double start = now();
     cj_metrics m = { 0 };
     if (!cj_evaluate(j->net, &j->test, &m, .task = j->task, .model = j->model)) return app_fail(j->ctx);
-    double bleu = j->task == CJ_TASK_TRANSLATE ? translate_all(j) : NAN;
+    double bleu = j->task == CJ_TASK_TRANSLATE ? app_bleu(j) : NAN;
     if (!cj_ok(j->ctx)) return app_fail(j->ctx);
     double seconds = now() - start, rate = seconds > 0 ? (double)m.n / seconds : 0;
     app_answers a = { 0 };
@@ -120,7 +121,7 @@ static int evaluate(app_job *j, const char *folder, int64_t step, bool json)
         return APP_OK;
     }
     printf("%s: %s on %s, after step %lld\n", folder, j->model->name, j->data->name, (long long)step);
-    if (j->task == CJ_TASK_TRANSLATE) printf("  %-18s %.2f (sacreBLEU's 13a on detokenised text, greedy decoding)\n", "test BLEU", bleu);
+    if (j->task == CJ_TASK_TRANSLATE) app_print_bleu(bleu);
     app_print_metrics(j, "test", &m);
     printf("  %-18s %s, %s/s\n", "time", app_seconds(seconds), app_count(rate));
     if (classes) print_classes(j, &a);

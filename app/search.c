@@ -4,7 +4,8 @@
  *     lr=log:1e-4:1e-1:5   five values with equal ratios         hidden=lin:32:256:8   eight with equal differences
  *
  * The points are the product of all such settings, or --random N of them, drawn from the ranges themselves.  Every point is trained once for each seed and fold and judged
- * by the validation rows alone: the test rows are for the run that is then made with the best point.
+ * by the validation rows alone: the test rows are for the run that is then made with the best point.  Where there is nothing to choose, only seeds to average over, each run looks
+ * at its test rows once, as a single run would.
  */
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +27,8 @@ typedef struct axis {
 typedef struct point {
     char setting[AXES][64];
     double sum, squares; /* of the results */
-    int n;
+    double test_sum, test_squares;
+    int n, tested;
 } point;
 
 typedef struct search {
@@ -135,6 +137,8 @@ static int make_points(search *s)
 
 /* ---- runs --------------------------------------------------------------------------------------------------------------------------------------------- */
 
+static bool higher_is_better(const search *s) { return s->task == CJ_TASK_CLASSIFY || s->task == CJ_TASK_NODES; }
+
 /* One training. The result is what the loop chooses by: accuracy of classes, else the loss. */
 static int one(search *s, point *p, int seed, int fold)
 {
@@ -152,27 +156,37 @@ static int one(search *s, point *p, int seed, int fold)
     run.job.fold = fold;
     run.job.folds = (int)s->folds;
     run.folder = NULL;
-    run.quiet = run.silent = run.no_test = true;
+    run.quiet = run.silent = true;
+    run.no_test = s->axes > 0 || s->folds > 0;
     app_outcome o;
     int status = app_run_once(&run, &o);
     if (status) return status;
-    if (o.train.val.n == 0) return app_error("there is nothing to choose by: validation=0");
+    if (o.train.val.n == 0 && run.no_test) return app_error("there is nothing to choose by: validation=0");
     s->task = o.task;
-    p->sum += o.train.best;
-    p->squares += o.train.best * o.train.best;
-    p->n++;
+    if (o.train.val.n > 0) {
+        p->sum += o.train.best;
+        p->squares += o.train.best * o.train.best;
+        p->n++;
+    }
+    double test = higher_is_better(s) ? o.test.accuracy : o.test.loss;
+    if (o.test.n > 0 && isfinite(test)) {
+        p->test_sum += test;
+        p->test_squares += test * test;
+        p->tested++;
+    }
     return APP_OK;
 }
 
 static double mean(const point *p) { return p->sum / p->n; }
 
-static double spread(const point *p)
+/* Standard deviation of n results from their sum and the sum of their squares. */
+static double deviation(double sum, double squares, int n)
 {
-    double variance = p->n > 1 ? (p->squares - p->sum * p->sum / p->n) / (p->n - 1) : 0;
+    double variance = n > 1 ? (squares - sum * sum / n) / (n - 1) : 0;
     return variance > 0 ? sqrt(variance) : 0;
 }
-
-static bool higher_is_better(const search *s) { return s->task == CJ_TASK_CLASSIFY || s->task == CJ_TASK_NODES; }
+static double spread(const point *p) { return deviation(p->sum, p->squares, p->n); }
+static double test_spread(const point *p) { return deviation(p->test_sum, p->test_squares, p->tested); }
 
 static void print_point(const search *s, const point *p)
 {
@@ -185,18 +199,24 @@ static void print_point(const search *s, const point *p)
             snprintf(key, sizeof key, "%.*s", (int)(value - p->setting[k]), p->setting[k]);
             app_json_text(key, value + 1);
         }
-        app_json_number(higher_is_better(s) ? "val_accuracy" : "val_loss", mean(p));
-        app_json_number("spread", spread(p));
-        app_json_number("runs", p->n);
+        if (p->n > 0) app_json_number(higher_is_better(s) ? "val_accuracy" : "val_loss", mean(p));
+        if (p->n > 0) app_json_number("spread", spread(p));
+        if (p->tested > 0) app_json_number(higher_is_better(s) ? "test_accuracy" : "test_loss", p->test_sum / p->tested);
+        if (p->tested > 0) app_json_number("test_spread", test_spread(p));
+        app_json_number("runs", p->n > p->tested ? p->n : p->tested);
         app_json_close();
         return;
     }
     for (int k = 0; k < s->axes; k++) printf("%s  ", p->setting[k]);
     double scale = higher_is_better(s) ? 100 : 1;
     const char *unit = higher_is_better(s) ? " %" : "";
-    printf("%s %.*f%s", metric, higher_is_better(s) ? 2 : 4, scale * mean(p), unit);
-    if (p->n > 1) printf(" ± %.*f%s over %d runs", higher_is_better(s) ? 2 : 4, scale * spread(p), unit, p->n);
-    printf("\n");
+    int digits = higher_is_better(s) ? 2 : 4;
+    if (p->n > 0) printf("%s %.*f%s", metric, digits, scale * mean(p), unit);
+    if (p->n > 1) printf(" ± %.*f%s over %d runs", digits, scale * spread(p), unit, p->n);
+    if (p->n > 0) printf("\n");
+    if (p->tested > 0)
+        printf("%s %.*f%s ± %.*f%s over %d runs\n", higher_is_better(s) ? "test accuracy" : "test loss", digits,
+               scale * p->test_sum / p->tested, unit, digits, scale * test_spread(p), unit, p->tested);
     fflush(stdout);
 }
 
@@ -246,6 +266,8 @@ static int run_all(search *s)
     draw(s);
     printf("next: cajal train %s", s->run->job.model);
     if (s->run->job.data) printf(" --data %s", s->run->job.data);
+    if (s->run->job.epochs) printf(" --epochs %s", s->run->job.epochs);
+    if (s->run->job.steps) printf(" --steps %s", s->run->job.steps);
     for (int i = 0; i < s->run->job.settings; i++)
         if (!has_values(s->run->job.setting[i])) printf(" %s", s->run->job.setting[i]);
     for (int k = 0; k < s->axes; k++) printf(" %s", best->setting[k]);

@@ -97,6 +97,7 @@ static void print_json(const app_job *j, const char *folder, const app_outcome *
     if (r->val.n > 0) app_json_number("best", r->best);
     if (o->test.n > 0) app_json_number("test_loss", o->test.loss);
     if (o->test.n > 0 && !isnan(o->test.accuracy)) app_json_number("test_accuracy", o->test.accuracy);
+    if (o->test.n > 0 && j->task == CJ_TASK_TRANSLATE) app_json_number("test_bleu", o->bleu);
     app_json_number("seconds", r->seconds);
     app_json_number("rate", r->rate);
     app_json_number("peak_bytes", (double)r->peak_bytes);
@@ -108,6 +109,7 @@ static void print_table(const app_job *j, const char *folder, const app_outcome 
     const cj_train_result *r = &o->train;
     bool chosen = r->val.n > 0 && r->best_step < r->step;
     printf("\n");
+    if (o->test.n > 0 && j->task == CJ_TASK_TRANSLATE) app_print_bleu(o->bleu);
     app_print_metrics(j, "test", &o->test);
     if (r->val.n > 0) app_print_metrics(j, "validation", &r->val);
     if (chosen)
@@ -181,6 +183,8 @@ static int train(app_job *j, const app_run *run, app_outcome *out)
     }
     if (j->test.n > 0 && !run->no_test && !cj_evaluate(j->net, &j->test, &out->test, .task = j->task, .model = j->model))
         return app_fail(j->ctx);
+    if (out->test.n > 0 && j->task == CJ_TASK_TRANSLATE) out->bleu = app_bleu(j);
+    if (!cj_ok(j->ctx)) return app_fail(j->ctx);
     if (run->folder && !save_model(j, run->folder)) return app_fail(j->ctx);
     char pictures[256] = "";
     if (run->folder && app_draw_curve(j->ctx, run->folder, j->task)) snprintf(pictures, sizeof pictures, ", curve.png");

@@ -82,8 +82,11 @@ expect 0 '"val_accuracy":0\.' train mlp --no-save --steps 20 --json
 expect 0 'test loss' train mlp --data diabetes --no-save --steps 20
 expect 0 'best: hidden=' train mlp --data iris hidden=4,8 --epochs 2
 expect 0 'over 3 runs' train mlp --data iris --folds 3 --epochs 2
-expect 0 '"spread":' train mlp --data iris --seeds 2 --epochs 2 --json
-expect 0 'next: cajal train mlp --data iris epochs=1 lr=' train mlp --data iris epochs=1 lr=log:1e-3:1e-1:9 --random 2
+expect 0 '"val_accuracy":.*"spread":.*"test_accuracy":.*"test_spread":.*"runs":2' train mlp --data iris --seeds 2 --epochs 2 --json
+expect 0 'test accuracy .* ± .* over 3 runs' train mlp --data iris --seeds 3 --epochs 2
+expect 0 'test loss .* over 2 runs' train ridge --data diabetes --seeds 2 # without validation rows
+expect 0 'stopped .* after 3 evaluations without a better one' train mlp patience=3 --epochs 200 --no-save
+expect 0 'next: cajal train mlp --data iris --steps 9 seed=3 lr=' train mlp --data iris --steps 9 seed=3 lr=log:1e-3:1e-1:9 --random 2
 expect 2 'log:LOW:HIGH:N was expected' train mlp lr=log:1:0:3
 expect 2 '\-\-random needs a setting with several values' train mlp --random 3
 expect 2 'are more than 4096' train mlp lr=log:1e-5:1:64 hidden=lin:1:64:64 dropout=0,0.5
@@ -104,7 +107,7 @@ expect 0 'confusion.png' train mlp --data iris --out runs/iris
 
 expect 2 'augment=shift is for images, and iris has none' train mlp --data iris augment=shift --no-save
 expect 2 "one of 'none shift flip flip_shift warp auto' was expected" train mlp augment=blur
-expect 0 'curve.png, confusion.png, examples.png, filters.png' train lenet5 augment=warp --epochs 12 --out runs/digits
+expect 0 'model.safetensors, .*curve.png, confusion.png, examples.png, filters.png' train lenet5 augment=warp --epochs 12 --out runs/digits
 for picture in curve confusion examples filters; do # each with its numbers
     count=$((count + 1))
     if [ "$(head -c 4 runs/digits/$picture.png | tail -c 3)" != PNG ] || [ ! -s runs/digits/$picture.tsv ]; then

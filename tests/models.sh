@@ -80,6 +80,7 @@ for model in "$@"; do
     set_of="$(settings "$model") --threads 1 save_every=2 eval_every=10"
     # shellcheck disable=SC2086
     run train "$model" $set_of --out alone || { fail "train"; continue; }
+    [ "$model" != seq2seq ] || grep -q 'test BLEU .*sacreBLEU.*13a.*greedy' out || fail "train does not say BLEU"
     # shellcheck disable=SC2086
     "$cajal" train "$model" $set_of --out killed >out 2>err </dev/null &
     pid=$!

@@ -106,7 +106,7 @@ static int64_t prepare_sentences(const slot *s, const int64_t *words, int64_t al
 typedef struct rows_job {
     const cj_loader *loader;
     const slot *slot;
-    float *room;
+    int room; /* of the first worker */
 } rows_job;
 
 static void prepare_rows(void *arg, int64_t begin, int64_t end, int worker)
@@ -116,11 +116,11 @@ static void prepare_rows(void *arg, int64_t begin, int64_t end, int worker)
     cj_augment_opts o = l->augment;
     o.seed = l->seed;
     o.epoch = j->slot->epoch;
-    for (int64_t i = begin; i < end; i++) prepare_row(l, j->slot, i, &o, j->room + (size_t)worker * l->room_size);
+    for (int64_t i = begin; i < end; i++) prepare_row(l, j->slot, i, &o, l->room + (size_t)(j->room + worker) * l->room_size);
 }
 
-/* pool: NULL on the loader's own threads, with the room of that thread. */
-static void prepare(const cj_loader *l, slot *s, cj_pool *pool, float *room)
+/* pool: NULL on the loader's own threads, with the number of that thread's room. */
+static void prepare(const cj_loader *l, slot *s, cj_pool *pool, int room)
 {
     enum { GRAIN = 32768 }; /* bytes */
     if (l->kind == CJ_EXAMPLES_PAIRS) {
@@ -184,7 +184,7 @@ static void *work(void *arg)
     cj_loader *l = arg;
     work_in_the_background();
     pthread_mutex_lock(&l->lock);
-    float *room = l->room + (size_t)(l->ctx->threads + l->busy++) * l->room_size; /* while they start, busy counts the threads */
+    int room = l->ctx->threads + l->busy++; /* while they start, busy counts the threads */
     pthread_cond_broadcast(&l->changed);
     for (;;) {
         if (l->stop) break;
@@ -299,7 +299,7 @@ static bool on_the_spot(cj_loader *l, int64_t epoch, cj_tensor *index, const int
         s->epoch = epoch;
         s->count = count - at < l->batch ? count - at : l->batch;
         memcpy(s->row, row + at, (size_t)s->count * sizeof *row);
-        prepare(l, s, l->ctx->pool, l->room);
+        prepare(l, s, l->ctx->pool, 0);
         if (!deliver(l, s, lend, &part[0], &part[1])) return false;
         *x = at ? cj_cat((cj_tensor *[]){ *x, part[0] }, 2, 0) : part[0];
         *y = at ? cj_cat((cj_tensor *[]){ *y, part[1] }, 2, 0) : part[1];
