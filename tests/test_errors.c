@@ -251,7 +251,7 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
     X(npy_empty, CJ_EFILE, "npy", npy(c, "", 0))                                                                                           \
     X(npy_magic, CJ_EFILE, "npy", npy(c, "PK\3\4 is a zip file", 18))                                                                      \
     X(npy_cut, CJ_EFILE, "npy", npy_header(c, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", 40))                          \
-    X(npy_overflow, CJ_ESHAPE, "cj_npy_load: the number of elements of [4294967296, 4294967296] overflows",                                \
+    X(npy_overflow, CJ_EFILE, "2^63 or more bytes of f32 [4294967296, 4294967296] were expected, 8 were found",                            \
       npy_header(c, "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", 8))                                   \
     X(npy_negative, CJ_EFILE, "npy", npy_header(c, "{'descr': '<f4', 'fortran_order': False, 'shape': (-3,), }", 8))                       \
     X(npy_dtype, CJ_EFILE, "npy", npy_header(c, "{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", 8))                           \
@@ -262,7 +262,8 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
       safetensors(c, 0, "{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}", 12))                                          \
     X(safetensors_lies, CJ_EFILE, "safetensors",                                                                                           \
       safetensors(c, 0, "{\"a\":{\"dtype\":\"F32\",\"shape\":[5],\"data_offsets\":[0,16]}}", 16))                                          \
-    X(safetensors_overflow, CJ_ESHAPE, "cj_safetensors_load: the number of elements of [4294967296, 4294967296] overflows",                \
+    X(safetensors_overflow, CJ_EFILE,                                                                                                      \
+      "data_offsets that f32 [4294967296, 4294967296] fits were expected of tensor 'a', 0 to 16 were found",                               \
       safetensors(c, 0, "{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,16]}}", 16))
 
 static cj_tensor *nothing(cj_ctx *c, void *user, cj_tensor *const *in, int n) { return (void)c, (void)user, (void)in, (void)n, NULL; }

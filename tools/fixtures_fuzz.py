@@ -96,7 +96,7 @@ one = '"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
 for name, text in (("missing", '{"a":{"dtype":"F32","shape":[2]}}'), ("nine", '{"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}}'),
                    ("twice", "{" + one + "," + one + "}"), ("hole", "{" + one + ',"b":{"dtype":"U8","shape":[1],"data_offsets":[5,6]}}'),
                    ("empty", '{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"b":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"c":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}'),
-                   ("meta", '{"__metadata__":[],' + one + "}"), ("pairs", '{"__metadata__":{"k":"1","k":"2"},' + one + "}")):
+                   ("backslash", "{" + one + "\\"), ("meta", '{"__metadata__":[],' + one + "}"), ("pairs", '{"__metadata__":{"k":"1","k":"2"},' + one + "}")):
     put(f"{name}.safetensors", struct.pack("<Q", len(text)) + text.encode() + bytes(4))
 
 t = io.BytesIO()

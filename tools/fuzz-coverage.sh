@@ -10,6 +10,7 @@ build=${BUILD:-build}
 seconds=${1:-2}
 [ $# -eq 0 ] || shift
 wanted=" $* "
+command -v gcov >/dev/null || exit 77
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -31,7 +32,7 @@ safetensors     src/data/safetensors.c  .                            save|add_en
 png+jpeg+images src/data/image.c        .                            save|encode|write_failed|put_bytes
 images          src/data/folder.c       .                            -
 lines+parallel  src/data/lines.c        .                            -
-tokens          src/data/tokenise.c     .                            cj_token_text|cj_token_number
+tokens+words    src/data/tokenise.c     .                            cj_token_text|cj_token_number
 tokens+vocabulary src/data/bpe.c        .                            -
 tokeniser       src/data/tokens_file.c  .                            -
 words           src/data/words.c        .                            -
@@ -53,7 +54,7 @@ END
 flags=$(sed -n 's/.*"command": "\(.*\)",/\1/p' "$build/compile_commands.json" | grep 'src/data/bytes\.c$' | head -1 | tr ' ' '\n' | grep '^-D' |
     sed 's/\\\\\\"/"/g; s/\\"/"/g' | tr '\n' ' ')
 includes="-Iinclude -Isrc -I. -Itests $(for name in cairo cjson; do [ ! -d /usr/include/$name ] || printf '%s ' "-isystem /usr/include/$name"; done)"
-libraries=$(sed -n 's/.*LINK_LIBRARIES = \(.*\)/\1/p' "$build/build.ninja" | grep libcajal.a | head -1 | tr ' ' '\n' | grep -E '\.so$|^-l' | tr '\n' ' ')
+libraries=$(sed -n 's/^Libs.private: //p' "$build/cajal.pc")
 objects=""
 for file in $(table | awk '{ print $2 }' | sort -u) tests/test_data_fuzz.c; do
     object=$work/$(basename "$file" .c).o
@@ -66,7 +67,7 @@ for file in $(table | awk '{ print $2 }' | sort -u) tests/test_data_fuzz.c; do
 done
 wait
 # shellcheck disable=SC2086
-cc --coverage $objects "$build/libcajal_zoo.a" "$build/libcajal.a" $libraries -lcmocka -lpthread -ldl -lm -o "$work/fuzz"
+cc --coverage $objects "$build/libcajal_zoo.a" "$build/libcajal.a" -lcmocka $libraries -o "$work/fuzz"
 
 printf '%-24s %-24s %6s %8s\n' reader file lines reached
 failed=0

@@ -93,17 +93,18 @@ static bool stream_open(stream *s, const cj_bytes *from, const unsigned char *in
         s->x.avail_in = n;
         ok = lzma_stream_decoder(&s->x, (uint64_t)256 << 20, LZMA_CONCATENATED) == LZMA_OK;
 #else
-        (void)in, (void)n;
-        return cj__file_error(c, from->op, from->path,
-                              "it is xz-compressed, and this library was built without liblzma (Debian: liblzma-dev)");
+        (void)n;
+        return cj__bytes_error(from, (size_t)(in - from->data),
+                               "plain bytes were expected, xz was found, and this library was built without liblzma (Debian: liblzma-dev)");
 #endif
     } else {
 #if defined CJ_HAVE_ZLIB
         s->z = (z_stream){ .zalloc = cj__z_alloc, .zfree = cj__z_free, .opaque = c, .next_in = (unsigned char *)in, .avail_in = (uInt)n };
         ok = inflateInit2(&s->z, packing == CJ_PACKED_GZIP ? 15 + 16 : 15) == Z_OK;
 #else
-        (void)in, (void)n;
-        return cj__file_error(c, from->op, from->path, "it is compressed, and this library was built without zlib (Debian: zlib1g-dev)");
+        (void)n;
+        return cj__bytes_error(from, (size_t)(in - from->data),
+                               "plain bytes were expected, zlib's were found, and this library was built without it (Debian: zlib1g-dev)");
 #endif
     }
     return ok || cj__error(c, CJ_EMEMORY, "%s: %s: no memory to unpack", from->op, from->path);

@@ -196,15 +196,16 @@ bool cj__image_read(const cj_bytes *b, cj_pixels *out)
 #if defined CJ_HAVE_PNG
         return png_read(b, out);
 #else
-        return cj__file_error(b->ctx, b->op, b->path, "a PNG file, and this library was built without libpng (Debian: libpng-dev)");
+        return cj__bytes_error(
+            b, 0, "another image was expected, a PNG was found, and this library was built without libpng (Debian: libpng-dev)");
 #endif
     }
     if (b->n >= 3 && memcmp(b->data, "\xff\xd8\xff", 3) == 0) {
 #if defined CJ_HAVE_JPEG
         return jpeg_read(b, out);
 #else
-        return cj__file_error(b->ctx, b->op, b->path,
-                              "a JPEG file, and this library was built without libjpeg (Debian: libjpeg62-turbo-dev)");
+        return cj__bytes_error(
+            b, 0, "another image was expected, a JPEG was found, and this library was built without libjpeg (Debian: libjpeg62-turbo-dev)");
 #endif
     }
     return cj__bytes_error(b, 0, "the first bytes of PNG or JPEG were expected, %02x %02x were found", b->n ? b->data[0] : 0,

@@ -199,8 +199,11 @@ static cj_archive *read_root(const head *h, const cJSON *root, int64_t start)
 /* cJSON would end a text at an escaped zero. */
 static bool has_escaped_zero(const char *s)
 {
-    for (; *s; s++)
-        if (*s == '\\' && *++s == 'u' && strncmp(s, "u0000", 5) == 0) return true;
+    for (; *s; s++) {
+        if (*s != '\\') continue;
+        if (!*++s) return false; /* a backslash at the very end */
+        if (strncmp(s, "u0000", 5) == 0) return true;
+    }
     return false;
 }
 
