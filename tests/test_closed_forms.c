@@ -352,15 +352,70 @@ static void masks_and_stopping(void **state)
     cj_scope_close(s);
 }
 
+/* ---- memory -------------------------------------------------------------------------------------------------------------------------------------------------------- */
+
+static double length_here(void *user) { return cj_item(cj_l2_penalty(user)); }
+static cj_tensor *half_square(cj_ctx *ctx, void *user, cj_tensor *const *in, int n)
+{
+    (void)ctx, (void)user, (void)n;
+    return cj_mul_scalar(cj_sum(cj_square(in[0])), 0.5);
+}
+
+/* Everything of this file and of landscapes that asks for memory, in a context of its own. True: no error. */
+static bool session(counter *k)
+{
+    cj_ctx *own = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .alloc = counting_alloc, .alloc_user = k });
+    if (!own) return false;
+    cj_scope s = cj_scope_open(own);
+    cj_module *member[] = { cj_linear(own, 3, 4), cj_linear(own, 3, 4) }, *all = cj_ensemble_layer(own, member, 2, .probabilities = true);
+    cj_tensor *x = cj_randn(own, CJ_SHAPE(5, 3)), *y = cj_forward(all, x);
+    cj_mixture_nll_loss(y, y, y, cj_select(y, 1, 0));
+    cj_params *p = all ? cj_module_params(all) : NULL;
+    cj_prior_penalty(p, cj_dist_normal(cj_scalar(own, 0), cj_scalar(own, 1)));
+    double surface[9];
+    cj_loss_surface(p, length_here, p, 3, 1, surface);
+    cj_tensor *at = cj_keep(cj_cast(cj_rand(own, CJ_SHAPE(2)), CJ_F64));
+    cj_critical_point(own, half_square, NULL, at);
+    cj_conv_tuner *t = cj_conv_tuner_new(own);
+    cj_conv_tuned(t, cj_randn(own, CJ_SHAPE(1, 1, 6, 6)), cj_randn(own, CJ_SHAPE(1, 1, 3, 3)), NULL);
+    cj_conv_tuner_free(t);
+    cj_spectral_norm_layer(cj_linear(own, 3, 4));
+    cj_scope_close(s);
+    bool ok = cj_ok(own);
+    cj_ctx_free(own);
+    return ok;
+}
+static void every_allocation_fails(void **state)
+{
+    (void)state;
+    for (long n = 1;; n++) {
+        counter k = { .fail_at = n };
+        bool ok = session(&k);
+        assert_balanced(&k);
+        if (k.allocs < n) { /* none failed */
+            assert_true(ok);
+            assert_true(n > 30);
+            break;
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(penalties),           cmocka_unit_test(priors),
-        cmocka_unit_test(norm_constraint),     cmocka_unit_test(jacobian),
-        cmocka_unit_test(mixture_density),     cmocka_unit_test(mixture_network),
-        cmocka_unit_test(ensembles),           cmocka_unit_test(distillation),
-        cmocka_unit_test(spectral_norm_calls), cmocka_unit_test(spectral_norm_layer_passes),
-        cmocka_unit_test(dropout_and_noise),   cmocka_unit_test(masks_and_stopping),
+        cmocka_unit_test(penalties),
+        cmocka_unit_test(priors),
+        cmocka_unit_test(norm_constraint),
+        cmocka_unit_test(jacobian),
+        cmocka_unit_test(mixture_density),
+        cmocka_unit_test(mixture_network),
+        cmocka_unit_test(ensembles),
+        cmocka_unit_test(distillation),
+        cmocka_unit_test(spectral_norm_calls),
+        cmocka_unit_test(spectral_norm_layer_passes),
+        cmocka_unit_test(dropout_and_noise),
+        cmocka_unit_test(masks_and_stopping),
+        cmocka_unit_test(every_allocation_fails),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

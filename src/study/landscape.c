@@ -143,7 +143,8 @@ bool cj_loss_surface(cj_params *p, double (*loss)(void *user), void *user, int64
         for (int k = 0; k < 2; k++) d[k][i] = direction(was[i], plain);
     }
     for (int64_t at = 0; at < n * n && ready && !c->error; at++) {
-        double a = reach * (2 * (double)(at / n) / (double)(n - 1) - 1), b = reach * (2 * (double)(at % n) / (double)(n - 1) - 1);
+        const int64_t row = at / n, column = at % n;
+        double a = reach * (2 * (double)row / (double)(n - 1) - 1), b = reach * (2 * (double)column / (double)(n - 1) - 1);
         cj_scope inner = cj_scope_open(c);
         for (int i = 0; i < p->n; i++)
             cj_assign_(p->item[i].tensor, cj_add(was[i], cj_add(cj_mul_scalar(d[0][i], a), cj_mul_scalar(d[1][i], b))));
