@@ -212,10 +212,59 @@ static void vae_vae(void **state)
     cj_scope_close(s);
 }
 
+/* ---- linear: principal components ----------------------------------------------------------------------------------------------------------------------------- */
+
+enum { ROWS = 300, DIM = 5, CODE = 2 };
+
+/* Minus the bound per row, in closed form: q(z|x) = N(V x, diag e^u), p(x|z) = N(W z, e^s): 1/2 of
+ *     DIM (log 2 pi + s) + (mean |x - W V x|² + sum_j e^(u_j) |W_j|²)/e^s + mean |V x|² + sum_j (e^(u_j) - 1 - u_j) */
+static cj_tensor *linear_bound(cj_ctx *ctx, void *user, cj_tensor *const *in, int n)
+{
+    (void)ctx, (void)n;
+    cj_tensor *x = user, *W = in[0], *V = in[1], *u = in[2], *noise = in[3];
+    cj_tensor *mean = cj_matmul(x, cj_t(V)), *left = cj_sub(x, cj_matmul(mean, cj_t(W))), *spread = cj_exp(u);
+    cj_tensor *error =
+        cj_add(cj_mul_scalar(cj_sum(cj_square(left)), 1.0 / ROWS), cj_sum(cj_mul(cj_sum(cj_square(W), .axes = CJ_AXIS(0)), spread)));
+    cj_tensor *kl = cj_add(cj_mul_scalar(cj_sum(cj_square(mean)), 1.0 / ROWS), cj_sum(cj_sub(spread, cj_add_scalar(u, 1))));
+    cj_tensor *fit = cj_add(cj_mul_scalar(cj_add_scalar(noise, log(2 * M_PI)), DIM), cj_mul(error, cj_exp(cj_neg(noise))));
+    return cj_mul_scalar(cj_add(cj_sum(fit), kl), 0.5);
+}
+
+/* vae.linear-ppca: the best bound of a linear model is the likelihood of probabilistic principal components (Tipping & Bishop 1999) */
+static void vae_linear_ppca(void **state)
+{
+    (void)state;
+    cj_scope s = cj_scope_open(c);
+    cj_tensor *x = cj_add(cj_matmul(normal(CJ_SHAPE(ROWS, CODE)), cj_mul_scalar(normal(CJ_SHAPE(CODE, DIM)), 1.5)),
+                          cj_mul_scalar(normal(CJ_SHAPE(ROWS, DIM)), 0.6));
+    x = cj_sub(x, cj_mean(x, .axes = CJ_AXIS(0), .keepdim = true));
+    cj_eigen e = cj_eigh(cj_mul_scalar(cj_matmul(cj_t(x), x), 1.0 / ROWS));
+    double *w = values_of(e.values), rest = 0, log_likelihood = -DIM * log(2 * M_PI) - DIM;
+    for (int i = 0; i < DIM - CODE; i++) rest += w[i] / (DIM - CODE);
+    for (int i = DIM - CODE; i < DIM; i++) log_likelihood -= log(w[i]);
+    log_likelihood = (log_likelihood - (DIM - CODE) * log(rest)) / 2;
+    cj_tensor *in[4] = { cj_keep(cj_mul_scalar(normal(CJ_SHAPE(DIM, CODE)), 0.3)), cj_keep(cj_mul_scalar(normal(CJ_SHAPE(CODE, DIM)), 0.3)),
+                         cj_keep(cj_zeros(c, CJ_SHAPE(CODE), CJ_F64)), cj_keep(cj_zeros(c, CJ_SCALAR, CJ_F64)) };
+    cj_solution out;
+    assert_true(cj_lbfgs(c, linear_bound, x, in, 4, &out, .iterations = 500));
+    print_message("linear: bound %.6f, likelihood of the principal components %.6f; variance of the noise %.4f (%.4f)\n", -out.value,
+                  log_likelihood, exp(cj_item(in[3])), rest);
+    assert_near(-out.value, log_likelihood, 1e-3);
+    assert_true(-out.value <= log_likelihood + 1e-9); /* a bound: the gap is the divergence of q from the posterior */
+    assert_near(exp(cj_item(in[3])), rest, 1e-2 * rest);
+    /* the columns of the decoder lie in the space of the two largest components */
+    cj_tensor *small = cj_slice(e.vectors, 1, 0, DIM - CODE, 1), *across = cj_matmul(cj_t(small), in[0]);
+    assert_near(cj_item(cj_max(cj_abs(across))), 0, 1e-2);
+    free(w);
+    for (int i = 0; i < 4; i++) cj_release(in[i]);
+    cj_scope_close(s);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { TEST(vae_dec_bernoulli), TEST(vae_dec_categorical), TEST(vae_dec_gaussian), TEST(vae_vae) };
+    const struct CMUnitTest tests[] = { TEST(vae_dec_bernoulli), TEST(vae_dec_categorical), TEST(vae_dec_gaussian), TEST(vae_vae),
+                                        TEST(vae_linear_ppca) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
