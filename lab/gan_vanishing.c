@@ -74,7 +74,7 @@ static void run(cj_ctx *c, cj_lab_record *r, bool control)
     double centre = control ? 0.3 : 10; /* of the data; the generator's is 0 */
     cj_module *G = cj_linear(c, 1, 1), *D = cj_sequential(c, cj_linear(c, 1, 16), cj_tanh_layer(c), cj_linear(c, 16, 1));
     cj_optim *o = cj_adam(cj_module_params(D), .lr = 0.02);
-    stage stages[STAGES];
+    stage stages[STAGES] = { 0 };
     for (int i = 0; i < STAGES && cj_ok(c); i++) {
         stages[i] = look(c, G, D, centre);
         cj_lab_say(r, "%3d steps: D right %.3f, D(G(z)) %.2e, |gradient| saturating %.2e, non-saturating %.2e", i * EACH,

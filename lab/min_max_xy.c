@@ -42,8 +42,9 @@ static void draw(cj_ctx *c, cj_lab_record *r, const path *both, const path *turn
 {
     enum { GRID = 81 };
     static double saddle[GRID * GRID];
+    const double middle = (GRID - 1) / 2.0;
     for (int i = 0; i < GRID; i++)
-        for (int j = 0; j < GRID; j++) saddle[i * GRID + j] = (i - GRID / 2) * (j - GRID / 2) * (1.8 * 1.8) / (GRID / 2 * (GRID / 2));
+        for (int j = 0; j < GRID; j++) saddle[i * GRID + j] = (i - middle) * (j - middle) * (1.8 * 1.8) / (middle * middle);
     cj_plot *p = cj_plot_new(c, "Gradients of x·y: x goes down, y goes up, from (1, 0)");
     cj_plot_size(p, 900, 860);
     cj_plot_labels(p, "x", "y");

@@ -66,7 +66,7 @@ static void draw(cj_ctx *c, cj_lab_record *r, const double *rate, const double *
 
 static void run(cj_ctx *c, cj_lab_record *r, bool control)
 {
-    double rate[WEIGHTS], distortion[WEIGHTS], use[WEIGHTS], least = INFINITY;
+    double rate[WEIGHTS] = { 0 }, distortion[WEIGHTS] = { 0 }, use[WEIGHTS] = { 0 }, least = INFINITY;
     cj_dataset *d = cj_dataset_open(c, "digits");
     cj_scope outer = cj_scope_open(c);
     cj_tensor *x = cj_cast(cj_gt_scalar(d->train_x, 0.5), CJ_F32), *test = cj_cast(cj_gt_scalar(d->test_x, 0.5), CJ_F32);
