@@ -370,12 +370,38 @@ static void rnn_fill_blank(void **state)
     assert_true(right[1] == 1 && loss[1] < 0.05);
 }
 
+/* Memory that fails at any allocation: an error, nothing left behind. */
+static void no_memory(void **state)
+{
+    (void)state;
+    bool done = false;
+    for (long at = 1; !done; at++) {
+        counter k = { .fail_at = at };
+        cj_ctx *f = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .alloc = counting_alloc, .alloc_user = &k });
+        if (f && cj_ok(f)) {
+            for (int task = 0; task < 6 && cj_ok(f); task++) {
+                cj_sequences q = cj_sequence_rows(f, (cj_sequence_task)task, 20, 6);
+                assert_true(cj_ok(f) == !(cj_is_poison(q.x) || cj_is_poison(q.y)));
+            }
+            cj_tensor *text = cj_zeros(f, CJ_SHAPE(30), CJ_I64), *x, *y;
+            for (int64_t i = 0; cj_ok(f) && i < 2; i++) cj_text_window(text, 2, 7, i, &x, &y);
+            if (cj_ok(f) && cj_text_chunks(text, 3, 5, &x, &y) && cj_text_sentences(text, 0, &x, &y)) cj_text_rows(text, x, y, -1);
+            done = cj_ok(f);
+            if (!done) assert_string_equal(cj_code_name(cj_error(f)), "CJ_EMEMORY");
+        }
+        cj_ctx_free(f);
+        assert_balanced(&k);
+        assert_true(at < 5000);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rnn_toy_tasks), cmocka_unit_test(rnn_corpus_batching),
         cmocka_unit_test(rnn_modes),     cmocka_unit_test(padding_changes_nothing),
         cmocka_unit_test(rnn_loss),      cmocka_unit_test(rnn_fill_blank),
+        cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -160,7 +160,7 @@ static void rbm_learns(void **state)
 
 /* ---- vae ------------------------------------------------------------------------------------------------------------------------------------------ */
 
-/* The loss is linear in beta: its slope is the closed-form divergence, which draws from q confirm. */
+/* vae.beta: the loss is linear in beta, and at 1 the bound: its slope is the closed-form divergence, which draws from q confirm. */
 static void vae_divergence(void **state)
 {
     (void)state;

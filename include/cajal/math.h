@@ -355,6 +355,19 @@ CJ_API cj_tensor *cj_wasserstein2(cj_tensor *x, cj_tensor *y);         /* mean (
 /* |m1 - m2|² + tr(S1 + S2 - 2 (S1^(1/2)·S2·S1^(1/2))^(1/2)): W2² of Gaussians with means [.., d] and covariances [.., d, d]. */
 CJ_API cj_tensor *cj_gaussian_w2_full(cj_tensor *m1, cj_tensor *s1, cj_tensor *m2, cj_tensor *s2);
 CJ_API cj_tensor *cj_gaussian_w2(cj_tensor *m1, cj_tensor *s1, cj_tensor *m2, cj_tensor *s2); /* |m1 - m2|² + |s1 - s2|²: W2² of diagonal Gaussians, last axis */
+typedef struct cj_mmd_opts {
+    double bandwidth;    /* s of k(a, b) = exp(-|a - b|²/(2 s²)); 0: the median distance of two rows of both samples (its value is read: not capturable) */
+    bool linear;         /* k(a, b) = a·b instead */
+    bool biased;         /* means over all pairs, also of a row with itself: never below 0 */
+} cj_mmd_opts;
+/* Squared maximum mean discrepancy (Gretton et al. 2012) of the rows of x [n, d] and y [m, d], unbiased, so it may be below 0:
+ * mean over i != j of k(x_i, x_j) + mean over i != j of k(y_i, y_j) - 2 mean k(x_i, y_j). 0-d; n and m at least 2 (biased: 1). */
+CJ_API cj_tensor *cj_mmd(cj_tensor *x, cj_tensor *y, const cj_mmd_opts *opts);
+/* A number that is large where two samples differ. */
+typedef double (*cj_statistic_fn)(void *user, cj_tensor *x, cj_tensor *y);
+/* p-value of a statistic of x [n, ..] and y [m, ..] if both have one law: rows are dealt out again `times` times, (1 + deals that reach the statistic)/(1 + times). From the stream
+ * CJ_STREAM_SAMPLING; NaN after an error. A small value speaks against one law; a large one proves nothing. */
+CJ_API double cj_permutation_test(cj_tensor *x, cj_tensor *y, cj_statistic_fn fn, void *user, int64_t times);
 typedef struct cj_sinkhorn_opts {
     double eps;          /* strength of the entropy; 0.05 */
     int64_t iterations;  /* 100 */

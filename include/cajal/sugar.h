@@ -474,6 +474,8 @@
 #define cj_wasserstein2(...) (CJ__HERE, (cj_wasserstein2)(__VA_ARGS__))
 #define cj_gaussian_w2_full(...) (CJ__HERE, (cj_gaussian_w2_full)(__VA_ARGS__))
 #define cj_gaussian_w2(...) (CJ__HERE, (cj_gaussian_w2)(__VA_ARGS__))
+#define cj_mmd(...) CJ__CALL2(cj_mmd, cj_mmd_opts, __VA_ARGS__, )
+#define cj_permutation_test(...) (CJ__HERE, (cj_permutation_test)(__VA_ARGS__))
 #define cj_sinkhorn(...) CJ__CALL3(cj_sinkhorn, cj_sinkhorn_opts, __VA_ARGS__, )
 #define cj_mmd_rbf(...) (CJ__HERE, (cj_mmd_rbf)(__VA_ARGS__))
 #define cj_cov(...) CJ__CALL1(cj_cov, cj_cov_opts, __VA_ARGS__, )

@@ -141,11 +141,6 @@ cj_tensor *(cj_sinkhorn)(cj_tensor *cost, cj_tensor *a, cj_tensor *b, const cj_s
     return cj_sum(cj_mul(plan, cost), NULL);
 }
 
-static cj_tensor *mean_kernel(cj_tensor *x, cj_tensor *y, double width)
-{
-    cj_tensor *apart = cj_sub(cj_unsqueeze(x, 1), cj_unsqueeze(y, 0));
-    return cj_mean(cj_exp(cj_mul_scalar(cj__last_sum(cj_square(apart)), -0.5 / (width * width))), NULL);
-}
 cj_tensor *(cj_mmd_rbf)(cj_tensor *x, cj_tensor *y, double width)
 {
     if (!pair("mmd_rbf", x, y)) return POISON(x, y);
@@ -153,7 +148,7 @@ cj_tensor *(cj_mmd_rbf)(cj_tensor *x, cj_tensor *y, double width)
         return cj_fail(x->ctx, CJ_ESHAPE, "mmd_rbf: x [n, d] and y [m, d] are expected, found %s and %s", cj__tensor_text(x),
                        cj__tensor_text(y));
     if (!(width > 0)) return cj_fail(x->ctx, CJ_EVALUE, "mmd_rbf: a positive width is expected, found %g", width);
-    return cj_sub(cj_add(mean_kernel(x, x, width), mean_kernel(y, y, width)), cj_mul_scalar(mean_kernel(x, y, width), 2));
+    return cj_mmd(x, y, &(cj_mmd_opts){ .bandwidth = width, .biased = true });
 }
 
 cj_tensor *(cj_cov)(cj_tensor *x, const cj_cov_opts *opts)
