@@ -60,9 +60,17 @@ bool bench_linalg(bench_run *r)
                 snprintf(names[n], sizeof names[n], "%s %lldx%lld %s", small[i].name, (long long)batch, (long long)rows,
                          wide ? "f64" : "f32");
             }
-    for (int i = 0; i < N; i++)
-        cases[i] =
-            (bench_case){ .name = names[i], .make = make, .step = step, .arg = &problems[i], .target = problems[i].batch == 1 ? 0.95 : 5 };
+    /* of batches: what has to be read and written */
+    for (int i = 0; i < N; i++) {
+        const problem *k = &problems[i];
+        const int64_t square = k->n * k->n, out = k->fn == solve ? 2 * k->n : k->fn == det ? 1 : square;
+        cases[i] = (bench_case){ .name = names[i],
+                                 .make = make,
+                                 .step = step,
+                                 .arg = k,
+                                 .bytes = k->batch > 1 ? (double)(k->batch * (square + out)) * (double)cj_dtype_size(k->dtype) : 0,
+                                 .target = k->batch == 1 ? 0.95 : 5 };
+    }
     snprintf(argument, sizeof argument, "%lld", (long long)batch);
     return bench_cases(r, "peer_linalg.py", argument, cases, N);
 }

@@ -11,6 +11,8 @@
 #define SMALL_BYTES 16
 #endif
 
+enum { SMALL_AHEAD = 32768 }; /* bytes: what comes after the matrices that the caller has looked at */
+
 /* Masks of lanes: bits of a mask register, or vectors of 0 and -1.  GREATER(a, b), EQUAL(a, b); CHOOSE(m, a, b): m ? a : b; ANY(m): in some lane; FNMADD(c, a, b): c - a·b;
  * STREAM(p, x): past the cache, p aligned. */
 #define AS(type, x) ((type)(x))

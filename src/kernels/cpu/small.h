@@ -27,6 +27,7 @@ typedef struct cj_small {
     int64_t count, n, k;
     bool transpose; /* solve with aᵀ */
     bool stream;    /* y is one of many results that no cache holds */
+    bool ahead;     /* a is one of many matrices that no cache holds: later ones are asked for meanwhile */
     const void *a, *b;
     void *y;
     int32_t *pivot; /* per matrix: 0, or the first pivot that is zero (not positive), counted from 1 */

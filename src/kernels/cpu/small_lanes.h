@@ -77,7 +77,8 @@ CJ_INLINE int64_t NAME(next)(NAME(walk) * w)
 }
 
 /* Matrices [lane][rows, columns] to a[rows][width] of vectors, from column `at` on, or transposed; lanes past count repeat the last. */
-static void NAME(interleave)(const R *x, int64_t count, int64_t rows, int64_t columns, bool transpose, V *a, int64_t width, int64_t at)
+static void NAME(interleave)(const R *x, int64_t count, int64_t rows, int64_t columns, bool transpose, V *a, int64_t width, int64_t at,
+                             bool ahead)
 {
     const int64_t size = rows * columns, whole = size / LANES * LANES;
     const R *from[LANES];
@@ -86,6 +87,8 @@ static void NAME(interleave)(const R *x, int64_t count, int64_t rows, int64_t co
     for (int64_t e = 0; e < whole; e += LANES) {
         V block[LANES];
         for (int l = 0; l < LANES; l++) memcpy(&block[l], from[l] + e, sizeof block[l]);
+        if (ahead)
+            for (int l = 0; l < LANES; l++) __builtin_prefetch((const char *)(from[l] + e) + SMALL_AHEAD, 0, 2);
         NAME(transpose)(block);
         for (int l = 0; l < LANES; l++) a[NAME(next)(&w)] = block[l];
     }
@@ -257,8 +260,8 @@ CJ_INLINE void NAME(group_of)(const cj_small *s, int64_t first, int64_t count, i
 {
     const int64_t others = s->code == CJ_SMALL_SOLVE ? s->k : 0, width = n + others;
     V *a = s->work, *over = a + n * width, *place = over + n, sign, info;
-    NAME(interleave)((const R *)s->a + first * n * n, count, n, n, s->transpose, a, width, 0);
-    if (s->code == CJ_SMALL_SOLVE) NAME(interleave)((const R *)s->b + first * n * others, count, n, others, false, a, width, n);
+    NAME(interleave)((const R *)s->a + first * n * n, count, n, n, s->transpose, a, width, 0, s->ahead);
+    if (s->code == CJ_SMALL_SOLVE) NAME(interleave)((const R *)s->b + first * n * others, count, n, others, false, a, width, n, false);
     if (s->code == CJ_SMALL_CHOLESKY) NAME(cholesky)(a, n, &info);
     else if (s->code == CJ_SMALL_INVERSE) NAME(eliminate)(a, n, n, over, place, true, &sign, &info);
     else NAME(eliminate)(a, n, width, over, NULL, false, &sign, &info);
