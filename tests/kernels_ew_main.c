@@ -539,9 +539,10 @@ static void check_program(const level *l, cj_pool *const *pools, int n_pools, in
     int ready = p.n_in; /* registers 0 … ready-1 hold a value */
     for (int i = 0; i < p.n_instr; i++) {
         cj_ew_instr *s = &p.instr[i];
-        static const uint8_t fusable[] = { CJ_EW_ADD,  CJ_EW_SUB,  CJ_EW_MUL,     CJ_EW_ADDS,     CJ_EW_MULS,
-                                           CJ_EW_RELU, CJ_EW_GELU, CJ_EW_SIGMOID, CJ_EW_GELU_BWD, CJ_EW_FMA };
-        do s->code = (uint8_t)(chains ? fusable[below(10)] : below(CJ_EW_CODES));
+        static const uint8_t fusable[] = { CJ_EW_ADD,         CJ_EW_SUB,     CJ_EW_MUL,      CJ_EW_ADDS,  CJ_EW_MULS, CJ_EW_RELU,
+                                           CJ_EW_GELU,        CJ_EW_SIGMOID, CJ_EW_GELU_BWD, CJ_EW_FMA,   CJ_EW_DIV,  CJ_EW_WHERE,
+                                           CJ_EW_SIGMOID_BWD, CJ_EW_LT,      CJ_EW_CONST,    CJ_EW_SQUARE };
+        do s->code = (uint8_t)(chains ? fusable[below(16)] : below(CJ_EW_CODES));
         while (!usable((cj_ew_code)s->code, p.compute));
         s->a = (uint8_t)below(ready);
         s->b = (uint8_t)below(ready);
@@ -559,7 +560,7 @@ static void check_program(const level *l, cj_pool *const *pools, int n_pools, in
     for (int d = 0; d < nd; d++)
         shape[d] = below(10) == 0     ? 1
                    : large && nd <= 2 ? 100 + below(300)
-                   : nd <= 1          ? 1 + below(3000)
+                   : nd <= 1          ? 1 + below(trial % 8 == 3 ? 12000 : 3000)
                    : nd == 2          ? 1 + below(70)
                                       : 1 + below(13);
     if (below(60) == 0 && nd) shape[below(nd)] = 0;
