@@ -5,7 +5,7 @@
 #include "kernels/cpu/ew_job.h"
 #include "kernels/cpu/simd_math.h"
 
-enum { AHEAD_BYTES = 8192 }; /* prefetched from: far enough for the memory's latency, near enough to stay in the L1 cache */
+enum { AHEAD_BYTES = 4096 }; /* prefetched from: far enough for the memory's latency, near enough to stay in the L1 cache */
 
 /* ---- functions --------------------------------------------------------------------------------------------------------------------------- */
 
@@ -532,7 +532,6 @@ void CJ_K(cj__ew_run_tail)(const cj_ew_op *op, cj_ew_frame *f, int from, int ele
     X(GE, op_ge)                                                                                                                           \
     X(AND, op_and)                                                                                                                         \
     X(OR, op_or)                                                                                                                           \
-    X(GELU_BWD, op_gelu_bwd)                                                                                                               \
     X(GELU_TANH_BWD, op_gelu_tanh_bwd)                                                                                                     \
     X(SILU_BWD, op_silu_bwd)                                                                                                               \
     X(TANH_BWD, op_tanh_bwd)                                                                                                               \
@@ -543,6 +542,22 @@ void CJ_K(cj__ew_run_tail)(const cj_ew_op *op, cj_ew_frame *f, int from, int ele
 UNARY(WIDE_1) EACH(WIDE_EACH) IMMEDIATE(WIDE_S) BINARY(WIDE_2)
 /* clang-format on */
 
+#define W_TIMES(q) a##q = a##q * u[q]
+#define W_TIMES_M(q) a##q = MEMORY(q) * u[q]
+    WIDE(GELU_BWD)
+{
+    vf u[8] = { a0, a1, a2, a3, a4, a5, a6, a7 };
+    cj_gelu_slope_each(u, 4), cj_gelu_slope_each(u + 4, 4);
+    EIGHT(W_TIMES_M);
+    WIDE_NEXT;
+}
+WIDE(GELU_BWD_turned)
+{
+    vf u[8] = { MEMORY(0), MEMORY(1), MEMORY(2), MEMORY(3), MEMORY(4), MEMORY(5), MEMORY(6), MEMORY(7) };
+    cj_gelu_slope_each(u, 4), cj_gelu_slope_each(u + 4, 4);
+    EIGHT(W_TIMES);
+    WIDE_NEXT;
+}
 #define W_WHERE(q) a##q = op_where(a##q, MEMORY(q), OTHER(q))
 #define W_FMA(q) a##q = vf_fma_exact(a##q, MEMORY(q), OTHER(q))
 #define W_CONST(q) a##q = vf_set1(op->s)
@@ -578,12 +593,9 @@ UNARY(WIDE_1) EACH(WIDE_EACH) IMMEDIATE(WIDE_S) BINARY(WIDE_2)
     X(STORE_MUL_M, W_STORE_MUL_M)                                                                                                          \
     X(PREFETCH, W_PREFETCH)                                                                                                                \
     X(PREFETCH_LOAD, W_PREFETCH_LOAD)
-    MOVES(WIDE_SET)
+MOVES(WIDE_SET)
 
-        WIDE(STORE_END)
-{
-    EIGHT(W_STORE);
-}
+WIDE(STORE_END) { EIGHT(W_STORE); }
 WIDE(STREAM_END) { EIGHT(W_STREAM); }
 WIDE(END) { (void)op, (void)f, (void)i, (void)a0, (void)a1, (void)a2, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7; }
 
@@ -596,6 +608,7 @@ cj_ew_op_fn *const CJ_K(cj__ew_f32_wide)[2][CJ_EW_F32_CODES] = {
             [CJ_EW_STORE_END] = wide_STORE_END,
         [CJ_EW_STREAM_END] = wide_STREAM_END,
         [CJ_EW_END] = wide_END,
+        [CJ_EW_GELU_BWD] = wide_GELU_BWD,
         [CJ_EW_ADD] = wide_ADD_M,
         [CJ_EW_SUB] = wide_SUB_M,
         [CJ_EW_MUL] = wide_MUL_M,
@@ -605,6 +618,7 @@ cj_ew_op_fn *const CJ_K(cj__ew_f32_wide)[2][CJ_EW_F32_CODES] = {
 #define X(name, fn) [CJ_EW_##name] = wide_##name##_turned,
         BINARY(X)
 #undef X
+            [CJ_EW_GELU_BWD] = wide_GELU_BWD_turned,
     },
 };
 
