@@ -539,9 +539,10 @@ static void check_program(const level *l, cj_pool *const *pools, int n_pools, in
     int ready = p.n_in; /* registers 0 … ready-1 hold a value */
     for (int i = 0; i < p.n_instr; i++) {
         cj_ew_instr *s = &p.instr[i];
-        static const uint8_t fusable[] = { CJ_EW_ADD,  CJ_EW_SUB,  CJ_EW_MUL,     CJ_EW_ADDS,     CJ_EW_MULS,
-                                           CJ_EW_RELU, CJ_EW_GELU, CJ_EW_SIGMOID, CJ_EW_GELU_BWD, CJ_EW_FMA };
-        do s->code = (uint8_t)(chains ? fusable[below(10)] : below(CJ_EW_CODES));
+        static const uint8_t fusable[] = { CJ_EW_ADD,         CJ_EW_SUB,     CJ_EW_MUL,      CJ_EW_ADDS,  CJ_EW_MULS, CJ_EW_RELU,
+                                           CJ_EW_GELU,        CJ_EW_SIGMOID, CJ_EW_GELU_BWD, CJ_EW_FMA,   CJ_EW_DIV,  CJ_EW_WHERE,
+                                           CJ_EW_SIGMOID_BWD, CJ_EW_LT,      CJ_EW_CONST,    CJ_EW_SQUARE };
+        do s->code = (uint8_t)(chains ? fusable[below(16)] : below(CJ_EW_CODES));
         while (!usable((cj_ew_code)s->code, p.compute));
         s->a = (uint8_t)below(ready);
         s->b = (uint8_t)below(ready);
@@ -559,7 +560,7 @@ static void check_program(const level *l, cj_pool *const *pools, int n_pools, in
     for (int d = 0; d < nd; d++)
         shape[d] = below(10) == 0     ? 1
                    : large && nd <= 2 ? 100 + below(300)
-                   : nd <= 1          ? 1 + below(3000)
+                   : nd <= 1          ? 1 + below(trial % 8 == 3 ? 12000 : 3000)
                    : nd == 2          ? 1 + below(70)
                                       : 1 + below(13);
     if (below(60) == 0 && nd) shape[below(nd)] = 0;
@@ -654,6 +655,72 @@ static void check_span(const level *l)
         at += m;
     }
     if (memcmp(y, z, sizeof y)) FAIL("%s span differs from run", l->name);
+}
+
+/* Long programs may run on more vectors at a time: the whole against pieces too short for that, which check_program holds against single values. */
+static void check_long(const level *l)
+{
+    enum { MOST = 15000, ARGS = 7 };
+    static const uint8_t common[] = {
+        CJ_EW_NEG,         CJ_EW_ABS,
+        CJ_EW_EXP,         CJ_EW_LOG,
+        CJ_EW_SQRT,        CJ_EW_RSQRT,
+        CJ_EW_RECIP,       CJ_EW_SQUARE,
+        CJ_EW_POWS,        CJ_EW_TANH,
+        CJ_EW_RELU,        CJ_EW_NOT,
+        CJ_EW_SILU,        CJ_EW_GELU,
+        CJ_EW_ADDS,        CJ_EW_MULS,
+        CJ_EW_MAXS,        CJ_EW_MINS,
+        CJ_EW_EQS,         CJ_EW_NES,
+        CJ_EW_LTS,         CJ_EW_LES,
+        CJ_EW_GTS,         CJ_EW_GES,
+        CJ_EW_DIV,         CJ_EW_MAX,
+        CJ_EW_MIN,         CJ_EW_EQ,
+        CJ_EW_NE,          CJ_EW_LT,
+        CJ_EW_LE,          CJ_EW_GT,
+        CJ_EW_GE,          CJ_EW_AND,
+        CJ_EW_OR,          CJ_EW_ADD,
+        CJ_EW_SUB,         CJ_EW_MUL,
+        CJ_EW_WHERE,       CJ_EW_FMA,
+        CJ_EW_COPY,        CJ_EW_CONST,
+        CJ_EW_SIGMOID,     CJ_EW_GELU_TANH,
+        CJ_EW_GELU_BWD,    CJ_EW_GELU_TANH_BWD,
+        CJ_EW_SILU_BWD,    CJ_EW_TANH_BWD,
+        CJ_EW_SIGMOID_BWD, CJ_EW_RELU_BWD,
+    };
+    static const double powers[] = { 2, 3, 1, 0, 0.5, -1, -0.5, -2 };
+    static float data[2][ARGS][MOST];
+    for (int trial = 0; trial < 1500; trial++) {
+        cj_ew_prog p = { .compute = CJ_F32, .n_in = 1 + below(4), .n_out = 1 + below(3), .n_instr = 1 + below(16) };
+        const bool in_place = below(4) == 0;
+        p.n_regs = p.n_in + 1 + below(6);
+        int ready = p.n_in;
+        for (int i = 0; i < p.n_instr; i++) {
+            cj_ew_instr *s = &p.instr[i];
+            s->code = common[below((int)sizeof common)];
+            s->a = (uint8_t)below(ready), s->b = (uint8_t)below(ready), s->c = (uint8_t)below(ready);
+            s->s = s->code == CJ_EW_POWS ? powers[below(8)] : (double)rng() * 0x1p-62 - 2;
+            s->dst = (uint8_t)(ready < p.n_regs && (ready == p.n_in || below(2)) ? ready++ : p.n_in + below(ready - p.n_in));
+        }
+        for (int o = 0; o < p.n_out; o++) p.out[o] = (uint8_t)below(ready);
+        const int64_t n = 8000 + below(MOST - 8000);
+        cj_ew_arg args[2][ARGS];
+        for (int k = 0; k < p.n_in; k++)
+            random_values(CJ_F32, (char *)data[0][k], n, below(3) > 0), memcpy(data[1][k], data[0][k], sizeof data[0][k]);
+        for (int k = 0; k < p.n_in + p.n_out; k++) {
+            const int64_t stride = k < p.n_in && !in_place && below(6) == 0 ? 0 : 1;
+            const int lies = in_place && k >= p.n_in && k - p.n_in < p.n_in ? k - p.n_in : k;
+            for (int q = 0; q < 2; q++) args[q][k] = (cj_ew_arg){ data[q][lies], CJ_F32, { stride } };
+        }
+        l->run(NULL, &p, args[0], 1, &n, NULL);
+        for (int64_t at = 0, m; at < n; at += m) {
+            m = 1 + below(5000);
+            if (m > n - at) m = n - at;
+            l->span(&p, args[1], at, m);
+        }
+        for (int k = p.n_in; k < p.n_in + p.n_out; k++)
+            equal_or_fail(l, "long", &p, CJ_F32, args[0][k].data, args[1][k].data, (size_t)n * 4, trial);
+    }
 }
 
 /* Large outputs, written past the caches, on several threads. */
@@ -813,6 +880,7 @@ int main(int argc, char **argv)
         check_int(l);
         check_f64(l);
         check_span(l);
+        check_long(l);
         for (int t = 0; t < 1500; t++) check_program(l, pools, 3, t);
         check_large(l, pools, 3);
     }

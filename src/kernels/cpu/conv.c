@@ -35,10 +35,10 @@ typedef struct gather_plan {
 static bool plain_image(const conv_image *m) { return m->last && m->t == CJ_F32; }
 
 /* How many points along x are taken together: as many as make the least work of it.  A vector costs more in a narrow tile, which waits for the loads of its rows
- * (gemm_tile.h); points that are written where they lie must be neighbours there. */
+ * (in hundredths of the widest tile's, measured with 32 registers); points that are written where they lie must be neighbours there. */
 static int64_t join_of(const conv_phase *f, const gather_plan *p, int64_t groups)
 {
-    static const int cost_of_vector[CONV_WIDTH + 1] = { 0, 200, 118, 103 };
+    static const int cost_of_vector[CONV_WIDTH + 1] = { 0, 125, 110, 103 };
     const conv_axis *x = &f->axis[2];
     const bool neighbours = !plain_image(&p->result) || (x->step == 1 && groups == 1);
     int64_t best = 1;

@@ -91,15 +91,16 @@ static void add_unit(const weight_job *j, int64_t unit, int64_t g, int64_t vecto
     t.b = p->copied_y ? dy : (const float *)(const void *)conv_at(&p->y, j->dy, n0, g * j->v->o + lane, p0);
     t.b_row = p->copied_y ? (int64_t)V * VL : p->y.channels;
     const int64_t tall = conv_tile_rows(V), count = (p->c.run + tall - 1) / tall, R = p->c.run / count;
-    for (int64_t tap = 0; tap < p->c.taps; tap++) {
-        int64_t taller = p->c.run - R * count;
-        t.rows = rows + tap * ld;
-        for (t.row = 0; t.row < p->c.run;) {
-            const int64_t height = taller-- > 0 ? R + 1 : R;
+    /* All taps of some channels one after the other: they read nearly the same lines of x, which stay in the first-level cache. */
+    int64_t taller = p->c.run - R * count;
+    for (t.row = 0; t.row < p->c.run;) {
+        const int64_t height = taller-- > 0 ? R + 1 : R;
+        for (int64_t tap = 0; tap < p->c.taps; tap++) {
+            t.rows = rows + tap * ld;
             t.sum = sums + (tap * p->c.run + t.row) * V * VL;
             outer_tiles[V - 1][height - 1](&t);
-            t.row += height;
         }
+        t.row += height;
     }
 }
 

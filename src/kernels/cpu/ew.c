@@ -230,7 +230,8 @@ static void run_block(const job *j, bank *b, int n)
 {
     char *const *at = b->frame.at;
     if (j->p->compute == CJ_F32) {
-        CJ_K(cj__ew_run_ops)(j->ops, j->n_ops, &b->frame, n);
+        const int done = j->n_wide ? CJ_K(cj__ew_run_wide)(j->wide, &b->frame, n) : 0;
+        if (done < n) CJ_K(cj__ew_run_ops)(j->ops, j->n_ops, &b->frame, done, n);
         return;
     }
     for (int i = 0; i < j->n_steps; i++) {

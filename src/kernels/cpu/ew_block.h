@@ -49,8 +49,13 @@ enum {
     CJ_EW_PREFETCH, /* memory that is read soon */
     /* pairs that follow each other often, in one jump */
     CJ_EW_MULS_ADDS,
-    CJ_EW_MUL_ADD_M,  /* a * memory + other memory, two roundings */
-    CJ_EW_STORE_LOAD, /* memory = a, a = other memory */
+    CJ_EW_MUL_ADD_M,     /* a * memory + other memory, two roundings */
+    CJ_EW_MULS_ADD_M,    /* a * s + other memory, two roundings */
+    CJ_EW_STORE_LOAD,    /* memory = a, a = other memory */
+    CJ_EW_STORE_MUL_M,   /* memory = a, a * other memory */
+    CJ_EW_PREFETCH_LOAD, /* both of the same memory */
+    CJ_EW_STORE_END,
+    CJ_EW_STREAM_END,
     CJ_EW_END,
     CJ_EW_F32_CODES
 };
@@ -76,6 +81,16 @@ struct cj_ew_op {
 /* [0] for whole groups, [1] for tails; a value is the same in both. */
 extern cj_ew_op_fn *const CJ_K(cj__ew_f32)[2][CJ_EW_F32_CODES];
 
+/* Long programs of common instructions run on twice as many vectors at a time, where there are registers for it: all eight arguments are a then, and other operands come
+ * from memory.  Half as many jumps and constants per element; the same values.  [0]: a = f(a, memory, other memory); [1]: a = f(memory, a).  NULL: there is none. */
+#if defined CJ_ISA_AVX512
+#define CJ_EW_WIDE 1
+#define CJ_EW_WIDE_GROUP (8 * CJ_VL)
+extern cj_ew_op_fn *const CJ_K(cj__ew_f32_wide)[2][CJ_EW_F32_CODES];
+#else
+#define CJ_EW_WIDE 0
+#endif
+
 /* One vector of an instruction: f(a, b, c) with the immediate s; operands beyond the arity are not looked at. */
 typedef vf cj_ew_one_fn(vf a, vf b, vf c, vf s);
 extern cj_ew_one_fn *const CJ_K(cj__ew_one)[CJ_EW_F32_CODES];
@@ -86,8 +101,8 @@ int CJ_K(cj__ew_power)(double s);
 typedef struct cj_ew_emitter {
     cj_ew_op *op;
     int n;
-    int a, b;  /* places whose values the registers hold; -1: none */
-    bool tail; /* which table */
+    int a, b;        /* places whose values the registers hold; -1: none */
+    bool tail, wide; /* which table */
 } cj_ew_emitter;
 
 #define CJ_EW_NOWHERE 255 /* the place of a value that lives in register a only */
@@ -96,8 +111,10 @@ typedef struct cj_ew_emitter {
 
 void CJ_K(cj__ew_put)(cj_ew_emitter *e, int code, int place, float s);
 void CJ_K(cj__ew_emit)(cj_ew_emitter *e, const cj_ew_instr *in, int a, int b, int c, int dst);
-/* Runs the n operations, END last, on `elements` elements. */
-void CJ_K(cj__ew_run_ops)(const cj_ew_op *op, int n, cj_ew_frame *f, int elements);
+/* Runs the n operations, END last, on the elements from `from` (a multiple of CJ_EW_GROUP) on. */
+void CJ_K(cj__ew_run_ops)(const cj_ew_op *op, int n, cj_ew_frame *f, int from, int elements);
+/* Operations of the wide table; returns how many elements they did, as many as make whole groups. */
+int CJ_K(cj__ew_run_wide)(const cj_ew_op *op, const cj_ew_frame *f, int elements);
 /* Operations of the table of tails on fewer than CJ_EW_GROUP elements. */
 void CJ_K(cj__ew_run_tail)(const cj_ew_op *op, cj_ew_frame *f, int from, int elements);
 

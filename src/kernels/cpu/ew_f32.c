@@ -5,7 +5,7 @@
 #include "kernels/cpu/ew_job.h"
 #include "kernels/cpu/simd_math.h"
 
-enum { AHEAD_BYTES = 8192 }; /* prefetched from: far enough for the memory's latency, near enough to stay in the L1 cache */
+enum { AHEAD_BYTES = 4096 }; /* prefetched from: far enough for the memory's latency, near enough to stay in the L1 cache */
 
 /* ---- functions --------------------------------------------------------------------------------------------------------------------------- */
 
@@ -112,6 +112,16 @@ CJ_INLINE int rest(const cj_ew_frame *f, int q)
         a0 = fn1(a0), a1 = fn1(a1), a2 = fn1(a2), a3 = fn1(a3);                                                                            \
         NEXT;                                                                                                                              \
     }
+/* fn changes four vectors together. */
+#define OP1_EACH(NAME, fn)                                                                                                                 \
+    ONE(NAME) { return ONE_UNUSED, fn(&a, 1), a; }                                                                                         \
+    OPERATION(NAME)                                                                                                                        \
+    {                                                                                                                                      \
+        vf v[4] = { a0, a1, a2, a3 };                                                                                                      \
+        fn(v, 4);                                                                                                                          \
+        a0 = v[0], a1 = v[1], a2 = v[2], a3 = v[3];                                                                                        \
+        NEXT;                                                                                                                              \
+    }
 #define OP2(NAME, fn2)                                                                                                                     \
     ONE(NAME) { return ONE_UNUSED, fn2(a, b); }                                                                                            \
     OPERATION(NAME)                                                                                                                        \
@@ -154,7 +164,22 @@ OP1(SQUARE, op_square)
 OP1(SIN, vf_sin)
 OP1(COS, vf_cos)
 OP1(TANH, vf_tanh)
+#if defined CJ_ISA_AVX512
+OP1_EACH(SIGMOID, cj_sigmoid_each)
+OP1_EACH(GELU, cj_gelu_each)
+ONE(GELU_BWD) { return ONE_UNUSED, op_gelu_bwd(a, b); }
+OPERATION(GELU_BWD)
+{
+    vf v[4] = { a0, a1, a2, a3 };
+    cj_gelu_slope_each(v, 4);
+    a0 = b0 * v[0], a1 = b1 * v[1], a2 = b2 * v[2], a3 = b3 * v[3];
+    NEXT;
+}
+#else
+OP2(GELU_BWD, op_gelu_bwd)
 OP1(SIGMOID, vf_sigmoid)
+OP1(GELU, vf_gelu)
+#endif
 OP1(ERF, vf_erf)
 OP1(FLOOR, vf_floor)
 OP1(CEIL, vf_ceil)
@@ -194,8 +219,6 @@ OPS(LTS, op_lt)
 OPS(LES, op_le)
 OPS(GTS, op_gt)
 OPS(GES, op_ge)
-OP1(GELU, vf_gelu)
-OP2(GELU_BWD, op_gelu_bwd)
 OP1(GELU_TANH, vf_gelu_tanh)
 OP2(GELU_TANH_BWD, op_gelu_tanh_bwd)
 OP1(SILU, vf_silu)
@@ -251,41 +274,94 @@ OPERATION(CONST)
     a0 = a1 = a2 = a3 = vf_set1(op->s);
     NEXT;
 }
+/* The two halves of a pair.  A program's last operation calls nothing. */
+#define STORE_WHOLE                                                                                                                        \
+    vf_store(memory(op, f, i, 0), a0), vf_store(memory(op, f, i, 1), a1);                                                                  \
+    vf_store(memory(op, f, i, 2), a2), vf_store(memory(op, f, i, 3), a3)
+#define STORE_PART                                                                                                                         \
+    vf_store_n(memory(op, f, i, 0), a0, rest(f, 0)), vf_store_n(memory(op, f, i, 1), a1, rest(f, 1));                                      \
+    vf_store_n(memory(op, f, i, 2), a2, rest(f, 2)), vf_store_n(memory(op, f, i, 3), a3, rest(f, 3))
+#define STREAM_WHOLE                                                                                                                       \
+    vf_stream(memory(op, f, i, 0), a0), vf_stream(memory(op, f, i, 1), a1);                                                                \
+    vf_stream(memory(op, f, i, 2), a2), vf_stream(memory(op, f, i, 3), a3)
+#define PREFETCH_WHOLE                                                                                                                     \
+    for (int q = 0; q < 4; q++) __builtin_prefetch((const char *)memory(op, f, i, q) + AHEAD_BYTES)
+#define B_UNUSED (void)b0, (void)b1, (void)b2, (void)b3
 OPERATION(STORE)
 {
-    vf_store(memory(op, f, i, 0), a0), vf_store(memory(op, f, i, 1), a1);
-    vf_store(memory(op, f, i, 2), a2), vf_store(memory(op, f, i, 3), a3);
-    NEXT;
-}
-OPERATION(STREAM)
-{
-    vf_stream(memory(op, f, i, 0), a0), vf_stream(memory(op, f, i, 1), a1);
-    vf_stream(memory(op, f, i, 2), a2), vf_stream(memory(op, f, i, 3), a3);
+    STORE_WHOLE;
     NEXT;
 }
 OPERATION(STORE_tail)
 {
-    vf_store_n(memory(op, f, i, 0), a0, rest(f, 0)), vf_store_n(memory(op, f, i, 1), a1, rest(f, 1));
-    vf_store_n(memory(op, f, i, 2), a2, rest(f, 2)), vf_store_n(memory(op, f, i, 3), a3, rest(f, 3));
+    STORE_PART;
     NEXT;
+}
+OPERATION(STORE_END)
+{
+    STORE_WHOLE;
+    B_UNUSED;
+}
+OPERATION(STORE_END_tail)
+{
+    STORE_PART;
+    B_UNUSED;
+}
+OPERATION(STREAM)
+{
+    STREAM_WHOLE;
+    NEXT;
+}
+OPERATION(STREAM_END)
+{
+    STREAM_WHOLE;
+    B_UNUSED;
 }
 OPERATION(STORE_LOAD)
 {
-    vf_store(memory(op, f, i, 0), a0), vf_store(memory(op, f, i, 1), a1);
-    vf_store(memory(op, f, i, 2), a2), vf_store(memory(op, f, i, 3), a3);
+    STORE_WHOLE;
     a0 = OTHER_WHOLE(0), a1 = OTHER_WHOLE(1), a2 = OTHER_WHOLE(2), a3 = OTHER_WHOLE(3);
     NEXT;
 }
 OPERATION(STORE_LOAD_tail)
 {
-    vf_store_n(memory(op, f, i, 0), a0, rest(f, 0)), vf_store_n(memory(op, f, i, 1), a1, rest(f, 1));
-    vf_store_n(memory(op, f, i, 2), a2, rest(f, 2)), vf_store_n(memory(op, f, i, 3), a3, rest(f, 3));
+    STORE_PART;
     a0 = OTHER_TAIL(0), a1 = OTHER_TAIL(1), a2 = OTHER_TAIL(2), a3 = OTHER_TAIL(3);
+    NEXT;
+}
+OPERATION(STORE_MUL_M)
+{
+    STORE_WHOLE;
+    a0 = a0 * OTHER_WHOLE(0), a1 = a1 * OTHER_WHOLE(1), a2 = a2 * OTHER_WHOLE(2), a3 = a3 * OTHER_WHOLE(3);
+    NEXT;
+}
+OPERATION(STORE_MUL_M_tail)
+{
+    STORE_PART;
+    a0 = a0 * OTHER_TAIL(0), a1 = a1 * OTHER_TAIL(1), a2 = a2 * OTHER_TAIL(2), a3 = a3 * OTHER_TAIL(3);
+    NEXT;
+}
+OPERATION(MULS_ADD_M)
+{
+    const vf s = vf_set1(op->s);
+    a0 = a0 * s + OTHER_WHOLE(0), a1 = a1 * s + OTHER_WHOLE(1), a2 = a2 * s + OTHER_WHOLE(2), a3 = a3 * s + OTHER_WHOLE(3);
+    NEXT;
+}
+OPERATION(MULS_ADD_M_tail)
+{
+    const vf s = vf_set1(op->s);
+    a0 = a0 * s + OTHER_TAIL(0), a1 = a1 * s + OTHER_TAIL(1), a2 = a2 * s + OTHER_TAIL(2), a3 = a3 * s + OTHER_TAIL(3);
     NEXT;
 }
 OPERATION(PREFETCH)
 {
-    for (int q = 0; q < 4; q++) __builtin_prefetch((const char *)memory(op, f, i, q) + AHEAD_BYTES);
+    PREFETCH_WHOLE;
+    NEXT;
+}
+OPERATION(PREFETCH_LOAD)
+{
+    PREFETCH_WHOLE;
+    a0 = WHOLE(0), a1 = WHOLE(1), a2 = WHOLE(2), a3 = WHOLE(3);
     NEXT;
 }
 OPERATION(END)
@@ -295,7 +371,9 @@ OPERATION(END)
 }
 
 #define ADDED(X) X(DUP) X(MULS_ADDS) X(CUBE) X(RECIP_SQUARE) X(PREFETCH) X(END)
-#define TOUCHES_MEMORY(X) X(LOAD) X(LOAD_B) X(FLIP) X(ADD_M) X(MUL_M) X(SUB_M) X(RSUB_M) X(MUL_ADD_M) X(STORE) X(STORE_LOAD)
+#define TOUCHES_MEMORY(X)                                                                                                                  \
+    X(LOAD)                                                                                                                                \
+    X(LOAD_B) X(FLIP) X(ADD_M) X(MUL_M) X(SUB_M) X(RSUB_M) X(MUL_ADD_M) X(MULS_ADD_M) X(STORE) X(STORE_LOAD) X(STORE_MUL_M) X(STORE_END)
 
 cj_ew_op_fn *const CJ_K(cj__ew_f32)[2][CJ_EW_F32_CODES] = {
     {
@@ -303,7 +381,7 @@ cj_ew_op_fn *const CJ_K(cj__ew_f32)[2][CJ_EW_F32_CODES] = {
         CJ_EW_OPS(X)
 #undef X
 #define X(name) [CJ_EW_##name] = f32_##name,
-            ADDED(X) TOUCHES_MEMORY(X) X(STREAM)
+            ADDED(X) TOUCHES_MEMORY(X) X(STREAM) X(STREAM_END) X(PREFETCH_LOAD)
 #undef X
     },
     {
@@ -319,6 +397,8 @@ cj_ew_op_fn *const CJ_K(cj__ew_f32)[2][CJ_EW_F32_CODES] = {
                 TOUCHES_MEMORY(X)
 #undef X
                     [CJ_EW_STREAM] = f32_STORE_tail,
+        [CJ_EW_STREAM_END] = f32_STORE_END_tail,
+        [CJ_EW_PREFETCH_LOAD] = f32_LOAD_tail,
     },
 };
 
@@ -340,9 +420,9 @@ static void run_group(const cj_ew_op *op, const cj_ew_frame *f, int i)
     op->fn(op, f, 4 * (int64_t)i, z, z, z, z, z, z, z, z);
 }
 
-void CJ_K(cj__ew_run_ops)(const cj_ew_op *op, int n, cj_ew_frame *f, int elements)
+void CJ_K(cj__ew_run_ops)(const cj_ew_op *op, int n, cj_ew_frame *f, int from, int elements)
 {
-    int i = 0;
+    int i = from;
     for (; i + CJ_EW_GROUP <= elements; i += CJ_EW_GROUP) run_group(op, f, i);
     if (i == elements) return;
     cj_ew_op tail[CJ_EW_MAX_OPS];
@@ -358,3 +438,198 @@ void CJ_K(cj__ew_run_tail)(const cj_ew_op *op, cj_ew_frame *f, int from, int ele
     f->tail = elements;
     run_group(op, f, from);
 }
+
+/* ---- wide groups ---------------------------------------------------------------------------------------------------------------------------- */
+
+#if CJ_EW_WIDE
+
+#define WIDE(NAME)                                                                                                                         \
+    static void wide_##NAME(const cj_ew_op *op, const cj_ew_frame *f, int64_t i, vf a0, vf a1, vf a2, vf a3, vf a4, vf a5, vf a6, vf a7)
+#define WIDE_NEXT op[1].fn(op + 1, f, i, a0, a1, a2, a3, a4, a5, a6, a7)
+#define MEMORY(q) vf_load(memory(op, f, i, q))
+#define OTHER(q) vf_load(other_memory(op, f, i, q))
+/* SET(q) does something with vector q. */
+#define EIGHT(SET) SET(0), SET(1), SET(2), SET(3), SET(4), SET(5), SET(6), SET(7)
+#define WIDE_SET(NAME, SET)                                                                                                                \
+    WIDE(NAME)                                                                                                                             \
+    {                                                                                                                                      \
+        EIGHT(SET);                                                                                                                        \
+        WIDE_NEXT;                                                                                                                         \
+    }
+
+#define WIDE_1(NAME, fn)                                                                                                                   \
+    WIDE(NAME)                                                                                                                             \
+    {                                                                                                                                      \
+        a0 = fn(a0), a1 = fn(a1), a2 = fn(a2), a3 = fn(a3), a4 = fn(a4), a5 = fn(a5), a6 = fn(a6), a7 = fn(a7);                            \
+        WIDE_NEXT;                                                                                                                         \
+    }
+/* Four and four: the steps of more would not stay in registers. */
+#define WIDE_EACH(NAME, fn)                                                                                                                \
+    WIDE(NAME)                                                                                                                             \
+    {                                                                                                                                      \
+        vf v[4] = { a0, a1, a2, a3 }, w[4] = { a4, a5, a6, a7 };                                                                           \
+        fn(v, 4), fn(w, 4);                                                                                                                \
+        a0 = v[0], a1 = v[1], a2 = v[2], a3 = v[3], a4 = w[0], a5 = w[1], a6 = w[2], a7 = w[3];                                            \
+        WIDE_NEXT;                                                                                                                         \
+    }
+#define WIDE_S(NAME, fn)                                                                                                                   \
+    WIDE(NAME)                                                                                                                             \
+    {                                                                                                                                      \
+        const vf s = vf_set1(op->s);                                                                                                       \
+        a0 = fn(a0, s), a1 = fn(a1, s), a2 = fn(a2, s), a3 = fn(a3, s), a4 = fn(a4, s), a5 = fn(a5, s), a6 = fn(a6, s), a7 = fn(a7, s);    \
+        WIDE_NEXT;                                                                                                                         \
+    }
+#define WIDE_2(NAME, fn)                                                                                                                   \
+    WIDE(NAME)                                                                                                                             \
+    {                                                                                                                                      \
+        a0 = fn(a0, MEMORY(0)), a1 = fn(a1, MEMORY(1)), a2 = fn(a2, MEMORY(2)), a3 = fn(a3, MEMORY(3));                                    \
+        a4 = fn(a4, MEMORY(4)), a5 = fn(a5, MEMORY(5)), a6 = fn(a6, MEMORY(6)), a7 = fn(a7, MEMORY(7));                                    \
+        WIDE_NEXT;                                                                                                                         \
+    }                                                                                                                                      \
+    WIDE(NAME##_turned)                                                                                                                    \
+    {                                                                                                                                      \
+        a0 = fn(MEMORY(0), a0), a1 = fn(MEMORY(1), a1), a2 = fn(MEMORY(2), a2), a3 = fn(MEMORY(3), a3);                                    \
+        a4 = fn(MEMORY(4), a4), a5 = fn(MEMORY(5), a5), a6 = fn(MEMORY(6), a6), a7 = fn(MEMORY(7), a7);                                    \
+        WIDE_NEXT;                                                                                                                         \
+    }
+
+#define UNARY(X)                                                                                                                           \
+    X(NEG, op_neg)                                                                                                                         \
+    X(ABS, vf_abs)                                                                                                                         \
+    X(EXP, vf_exp)                                                                                                                         \
+    X(LOG, vf_log)                                                                                                                         \
+    X(SQRT, vf_sqrt)                                                                                                                       \
+    X(RSQRT, op_rsqrt)                                                                                                                     \
+    X(RECIP, op_recip)                                                                                                                     \
+    X(SQUARE, op_square)                                                                                                                   \
+    X(CUBE, op_cube)                                                                                                                       \
+    X(TANH, vf_tanh)                                                                                                                       \
+    X(RELU, op_relu)                                                                                                                       \
+    X(NOT, op_not)                                                                                                                         \
+    X(GELU_TANH, vf_gelu_tanh)                                                                                                             \
+    X(SILU, vf_silu)
+#define EACH(X) X(SIGMOID, cj_sigmoid_each) X(GELU, cj_gelu_each)
+#define IMMEDIATE(X)                                                                                                                       \
+    X(ADDS, op_add)                                                                                                                        \
+    X(MULS, op_mul)                                                                                                                        \
+    X(MAXS, vf_max_nan)                                                                                                                    \
+    X(MINS, vf_min_nan)                                                                                                                    \
+    X(EQS, op_eq)                                                                                                                          \
+    X(NES, op_ne)                                                                                                                          \
+    X(LTS, op_lt)                                                                                                                          \
+    X(LES, op_le)                                                                                                                          \
+    X(GTS, op_gt)                                                                                                                          \
+    X(GES, op_ge)
+#define BINARY(X)                                                                                                                          \
+    X(DIV, op_div)                                                                                                                         \
+    X(MAX, vf_max_nan)                                                                                                                     \
+    X(MIN, vf_min_nan)                                                                                                                     \
+    X(EQ, op_eq)                                                                                                                           \
+    X(NE, op_ne)                                                                                                                           \
+    X(LT, op_lt)                                                                                                                           \
+    X(LE, op_le)                                                                                                                           \
+    X(GT, op_gt)                                                                                                                           \
+    X(GE, op_ge)                                                                                                                           \
+    X(AND, op_and)                                                                                                                         \
+    X(OR, op_or)                                                                                                                           \
+    X(GELU_TANH_BWD, op_gelu_tanh_bwd)                                                                                                     \
+    X(SILU_BWD, op_silu_bwd)                                                                                                               \
+    X(TANH_BWD, op_tanh_bwd)                                                                                                               \
+    X(SIGMOID_BWD, op_sigmoid_bwd)                                                                                                         \
+    X(RELU_BWD, op_relu_bwd)
+
+/* clang-format off */
+UNARY(WIDE_1) EACH(WIDE_EACH) IMMEDIATE(WIDE_S) BINARY(WIDE_2)
+/* clang-format on */
+
+#define W_TIMES(q) a##q = a##q * u[q]
+#define W_TIMES_M(q) a##q = MEMORY(q) * u[q]
+    WIDE(GELU_BWD)
+{
+    vf u[8] = { a0, a1, a2, a3, a4, a5, a6, a7 };
+    cj_gelu_slope_each(u, 4), cj_gelu_slope_each(u + 4, 4);
+    EIGHT(W_TIMES_M);
+    WIDE_NEXT;
+}
+WIDE(GELU_BWD_turned)
+{
+    vf u[8] = { MEMORY(0), MEMORY(1), MEMORY(2), MEMORY(3), MEMORY(4), MEMORY(5), MEMORY(6), MEMORY(7) };
+    cj_gelu_slope_each(u, 4), cj_gelu_slope_each(u + 4, 4);
+    EIGHT(W_TIMES);
+    WIDE_NEXT;
+}
+#define W_WHERE(q) a##q = op_where(a##q, MEMORY(q), OTHER(q))
+#define W_FMA(q) a##q = vf_fma_exact(a##q, MEMORY(q), OTHER(q))
+#define W_CONST(q) a##q = vf_set1(op->s)
+#define W_LOAD(q) a##q = MEMORY(q)
+#define W_ADD_M(q) a##q = a##q + MEMORY(q)
+#define W_MUL_M(q) a##q = a##q * MEMORY(q)
+#define W_SUB_M(q) a##q = a##q - MEMORY(q)
+#define W_RSUB_M(q) a##q = MEMORY(q) - a##q
+#define W_MUL_ADD_M(q) a##q = a##q * MEMORY(q) + OTHER(q)
+#define W_MULS_ADDS(q) a##q = a##q * vf_set1(op->s) + vf_set1(op->t)
+#define W_MULS_ADD_M(q) a##q = a##q * vf_set1(op->s) + OTHER(q)
+#define W_STORE(q) vf_store(memory(op, f, i, q), a##q)
+#define W_STREAM(q) vf_stream(memory(op, f, i, q), a##q)
+#define W_STORE_LOAD(q) W_STORE(q), a##q = OTHER(q)
+#define W_STORE_MUL_M(q) W_STORE(q), a##q = a##q * OTHER(q)
+#define W_PREFETCH(q) __builtin_prefetch((const char *)memory(op, f, i, q) + AHEAD_BYTES)
+#define W_PREFETCH_LOAD(q) W_PREFETCH(q), W_LOAD(q)
+#define MOVES(X)                                                                                                                           \
+    X(WHERE, W_WHERE)                                                                                                                      \
+    X(FMA, W_FMA)                                                                                                                          \
+    X(CONST, W_CONST)                                                                                                                      \
+    X(LOAD, W_LOAD)                                                                                                                        \
+    X(ADD_M, W_ADD_M)                                                                                                                      \
+    X(MUL_M, W_MUL_M)                                                                                                                      \
+    X(SUB_M, W_SUB_M)                                                                                                                      \
+    X(RSUB_M, W_RSUB_M)                                                                                                                    \
+    X(MUL_ADD_M, W_MUL_ADD_M)                                                                                                              \
+    X(MULS_ADDS, W_MULS_ADDS)                                                                                                              \
+    X(MULS_ADD_M, W_MULS_ADD_M)                                                                                                            \
+    X(STORE, W_STORE)                                                                                                                      \
+    X(STREAM, W_STREAM)                                                                                                                    \
+    X(STORE_LOAD, W_STORE_LOAD)                                                                                                            \
+    X(STORE_MUL_M, W_STORE_MUL_M)                                                                                                          \
+    X(PREFETCH, W_PREFETCH)                                                                                                                \
+    X(PREFETCH_LOAD, W_PREFETCH_LOAD)
+MOVES(WIDE_SET)
+
+WIDE(STORE_END) { EIGHT(W_STORE); }
+WIDE(STREAM_END) { EIGHT(W_STREAM); }
+WIDE(END) { (void)op, (void)f, (void)i, (void)a0, (void)a1, (void)a2, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7; }
+
+/* ADD, SUB and MUL become operations with memory, COPY none; they stand here because a program may contain them. */
+cj_ew_op_fn *const CJ_K(cj__ew_f32_wide)[2][CJ_EW_F32_CODES] = {
+    {
+#define X(name, fn) [CJ_EW_##name] = wide_##name,
+        UNARY(X) EACH(X) IMMEDIATE(X) BINARY(X) MOVES(X)
+#undef X
+            [CJ_EW_STORE_END] = wide_STORE_END,
+        [CJ_EW_STREAM_END] = wide_STREAM_END,
+        [CJ_EW_END] = wide_END,
+        [CJ_EW_GELU_BWD] = wide_GELU_BWD,
+        [CJ_EW_ADD] = wide_ADD_M,
+        [CJ_EW_SUB] = wide_SUB_M,
+        [CJ_EW_MUL] = wide_MUL_M,
+        [CJ_EW_COPY] = wide_END,
+    },
+    {
+#define X(name, fn) [CJ_EW_##name] = wide_##name##_turned,
+        BINARY(X)
+#undef X
+            [CJ_EW_GELU_BWD] = wide_GELU_BWD_turned,
+    },
+};
+
+int CJ_K(cj__ew_run_wide)(const cj_ew_op *op, const cj_ew_frame *f, int elements)
+{
+    const vf z = vf_zero();
+    int i = 0;
+    for (; i + CJ_EW_WIDE_GROUP <= elements; i += CJ_EW_WIDE_GROUP) op->fn(op, f, 4 * (int64_t)i, z, z, z, z, z, z, z, z);
+    return i;
+}
+
+#else
+int CJ_K(cj__ew_run_wide)(const cj_ew_op *op, const cj_ew_frame *f, int elements) { return (void)op, (void)f, (void)elements, 0; }
+#endif

@@ -39,9 +39,12 @@ typedef struct cj_ew_job {
     uint8_t store[CJ_EW_MAX_ARGS];      /* outputs that are copied out of a buffer at the end of a block … */
     uint8_t store_from[CJ_EW_MAX_ARGS]; /* … and the place they come from */
     bool streams;
-    int n_ops, n_steps;
+    int n_ops, n_wide, n_steps;
     union {
-        cj_ew_op ops[CJ_EW_MAX_OPS];       /* f32 */
+        struct {
+            cj_ew_op ops[CJ_EW_MAX_OPS]; /* f32 */
+            cj_ew_op wide[CJ_EW_WIDE ? CJ_EW_MAX_OPS : 1];
+        };
         cj_ew_step steps[CJ_EW_MAX_INSTR]; /* f64, i64 */
     };
 } cj_ew_job;

@@ -22,22 +22,47 @@ static int pair_of(int first, int second)
 {
     if (first == CJ_EW_MULS && second == CJ_EW_ADDS) return CJ_EW_MULS_ADDS;
     if (first == CJ_EW_MUL_M && second == CJ_EW_ADD_M) return CJ_EW_MUL_ADD_M;
+    if (first == CJ_EW_MULS && second == CJ_EW_ADD_M) return CJ_EW_MULS_ADD_M;
     if (first == CJ_EW_STORE && second == CJ_EW_LOAD) return CJ_EW_STORE_LOAD;
+    if (first == CJ_EW_STORE && second == CJ_EW_MUL_M) return CJ_EW_STORE_MUL_M;
+    if (first == CJ_EW_STORE && second == CJ_EW_END) return CJ_EW_STORE_END;
+    if (first == CJ_EW_STREAM && second == CJ_EW_END) return CJ_EW_STREAM_END;
     return -1;
+}
+
+/* Takes the prefetch of a place back out of the list, whose first operations are the prefetches. */
+static bool take_prefetch(cj_ew_emitter *e, int place)
+{
+    for (int k = 0; k < e->n && e->op[k].code == CJ_EW_PREFETCH; k++) {
+        if (e->op[k].place != place) continue;
+        memmove(e->op + k, e->op + k + 1, (size_t)(e->n - k - 1) * sizeof *e->op);
+        e->n--;
+        return true;
+    }
+    return false;
+}
+
+static cj_ew_op_fn *function_of(const cj_ew_emitter *e, int code)
+{
+#if CJ_EW_WIDE
+    if (e->wide) return CJ_K(cj__ew_f32_wide)[0][code];
+#endif
+    return CJ_K(cj__ew_f32)[e->tail][code];
 }
 
 void CJ_K(cj__ew_put)(cj_ew_emitter *e, int code, int place, float s)
 {
+    if (code == CJ_EW_LOAD && take_prefetch(e, place)) code = CJ_EW_PREFETCH_LOAD;
     cj_ew_op *last = e->n ? &e->op[e->n - 1] : NULL;
     const int pair = last ? pair_of(last->code, code) : -1;
     if (pair >= 0) {
-        last->fn = CJ_K(cj__ew_f32)[e->tail][pair];
+        last->fn = function_of(e, pair);
         last->code = (uint8_t)pair;
         last->t = s;
         last->other = (uint8_t)place;
         return;
     }
-    e->op[e->n++] = (cj_ew_op){ .fn = CJ_K(cj__ew_f32)[e->tail][code], .s = s, .code = (uint8_t)code, .place = (uint8_t)place };
+    e->op[e->n++] = (cj_ew_op){ .fn = function_of(e, code), .s = s, .code = (uint8_t)code, .place = (uint8_t)place };
 }
 
 static void need_a(cj_ew_emitter *e, int place)
@@ -60,6 +85,18 @@ static void need_both(cj_ew_emitter *e, int a, int b)
     }
     e->b = b;
 }
+
+#if CJ_EW_WIDE
+/* Operands beside a come from memory, and one of the first two is in a or comes there. */
+static void emit_wide(cj_ew_emitter *e, int code, int arity, int a, int b, int c)
+{
+    const bool turned = arity == 2 && e->a == b && e->a != a;
+    if (!turned) need_a(e, a);
+    CJ_K(cj__ew_put)(e, code, turned ? a : b, 0);
+    if (turned) e->op[e->n - 1].fn = CJ_K(cj__ew_f32_wide)[1][code];
+    if (arity == 3) e->op[e->n - 1].other = (uint8_t)c;
+}
+#endif
 
 /* The exponents PyTorch treats apart, with its formulas. */
 int CJ_K(cj__ew_power)(double s)
@@ -85,14 +122,18 @@ void CJ_K(cj__ew_emit)(cj_ew_emitter *e, const cj_ew_instr *in, int a, int b, in
         const int f = code == CJ_EW_POWS ? CJ_K(cj__ew_power)(in->s) : code;
         need_a(e, a);
         if (f != CJ_EW_COPY) CJ_K(cj__ew_put)(e, f, 0, (float)in->s);
-    } else if ((code == CJ_EW_ADD || code == CJ_EW_MUL || code == CJ_EW_SUB) && a != b) {
+    } else if ((code == CJ_EW_ADD || code == CJ_EW_MUL || code == CJ_EW_SUB) && (a != b || e->wide)) {
         const int with_memory = code == CJ_EW_ADD ? CJ_EW_ADD_M : code == CJ_EW_MUL ? CJ_EW_MUL_M : CJ_EW_SUB_M;
-        if (e->a == b) {
+        if (e->a == b && a != b) {
             CJ_K(cj__ew_put)(e, code == CJ_EW_SUB ? CJ_EW_RSUB_M : with_memory, a, 0);
         } else {
             need_a(e, a);
             CJ_K(cj__ew_put)(e, with_memory, b, 0);
         }
+#if CJ_EW_WIDE
+    } else if (e->wide) {
+        emit_wide(e, code, arity_of[code], a, b, c);
+#endif
     } else {
         need_both(e, a, b);
         CJ_K(cj__ew_put)(e, code, c, 0);
@@ -113,7 +154,7 @@ typedef struct graph {
     uint8_t place[CJ_EW_MAX_REGS + CJ_EW_MAX_INSTR];
 } graph;
 
-static void build_graph(graph *g, const cj_ew_prog *p)
+static void build_graph(graph *g, const cj_ew_prog *p, bool wide)
 {
     int16_t held[CJ_EW_MAX_REGS]; /* the value in each register */
     for (int k = 0; k < p->n_in; k++) held[k] = (int16_t)k;
@@ -138,6 +179,8 @@ static void build_graph(graph *g, const cj_ew_prog *p)
         const int made = p->n_in + i;
         if (g->last[made] >= 0) {
             bool only_next = g->last[made] == next && g->operand[next][2] != made;
+            if (wide && (arity_of[p->instr[next].code] == 3 || g->operand[next][0] == g->operand[next][1]))
+                only_next &= g->operand[next][0] == made && g->operand[next][1] != made;
             for (int k = next + 1; only_next && k < p->n_instr; k++)
                 for (int o = 0; o < 3; o++) only_next &= !(g->live[k] && g->operand[k][o] == made);
             g->in_memory[made] = !only_next;
@@ -178,6 +221,7 @@ static void emit_f32(cj_ew_job *j, const graph *g, cj_ew_emitter *e, int i, int 
 {
     const int16_t *v = g->operand[i];
     int at[3];
+    if (!e->op) return;
     for (int o = 0; o < 3; o++) at[o] = v[o] >= 0 ? g->place[v[o]] : 0;
     CJ_K(cj__ew_emit)(e, &j->p->instr[i], at[0], at[1], at[2], slot);
     if (slot != CJ_EW_NOWHERE) CJ_K(cj__ew_put)(e, CJ_EW_STORE, slot, 0);
@@ -200,7 +244,7 @@ static void add_step(cj_ew_job *j, const graph *g, int i, int dst)
 }
 
 /* There are enough buffers: values take one no longer than the author's registers hold them. */
-static void place_results(cj_ew_job *j, graph *g, cj_ew_emitter *e)
+static void place_results(cj_ew_job *j, graph *g, cj_ew_emitter *e, cj_ew_emitter *wide)
 {
     const cj_ew_prog *p = j->p;
     const bool f32 = p->compute == CJ_F32;
@@ -229,7 +273,7 @@ static void place_results(cj_ew_job *j, graph *g, cj_ew_emitter *e)
         }
         g->place[made] = (uint8_t)dst;
         written |= direct;
-        if (f32) emit_f32(j, g, e, i, dst, direct);
+        if (f32) emit_f32(j, g, e, i, dst, direct), emit_f32(j, g, wide, i, dst, direct);
         else add_step(j, g, i, dst);
         if (kept) g->last[made] = FOREVER;
         else if (g->last[made] < 0 && dst < CJ_EW_MAX_REGS) free_slots |= 1u << dst; /* nobody reads it */
@@ -241,11 +285,29 @@ static void place_results(cj_ew_job *j, graph *g, cj_ew_emitter *e)
     }
 }
 
+/* Are there enough elements, and is every instruction in the wide table? */
+static bool goes_wide(const cj_ew_job *j)
+{
+#if CJ_EW_WIDE
+    const cj_ew_prog *p = j->p;
+    if (p->compute != CJ_F32 || j->numel < PREFETCH_FROM) return false;
+    for (int i = 0; i < p->n_instr; i++) {
+        const cj_ew_instr *in = &p->instr[i];
+        const int code = in->code == CJ_EW_POWS ? CJ_K(cj__ew_power)(in->s) : in->code;
+        if (!CJ_K(cj__ew_f32_wide)[0][code]) return false;
+    }
+    return true;
+#else
+    return (void)j, false;
+#endif
+}
+
 void CJ_K(cj__ew_plan)(cj_ew_job *j)
 {
     const cj_ew_prog *p = j->p;
     graph g;
-    build_graph(&g, p);
+    const bool wide = goes_wide(j);
+    build_graph(&g, p, wide);
     /* An input that is also stored as it is gets a copy if an output may overwrite it. */
     for (int o = 0; o < p->n_out; o++) {
         const int k = g.output[o];
@@ -253,16 +315,19 @@ void CJ_K(cj__ew_plan)(cj_ew_job *j)
         for (int q = 0; q < p->n_out; q++)
             if (j->args[p->n_in + q].data == j->args[k].data) j->kind[k] = CJ_EW_WALKED;
     }
-    cj_ew_emitter e = { .op = j->ops, .a = -1, .b = -1 };
+    cj_ew_emitter e = { .op = j->ops, .a = -1, .b = -1 }, w = { .op = wide ? j->wide : NULL, .a = -1, .b = -1, .wide = true };
     j->n_stores = j->n_steps = 0;
     j->streams = false;
     for (int k = 0; k < p->n_in; k++) {
         const bool direct = j->kind[k] == CJ_EW_DIRECT && j->tile_dim < 0;
         g.place[k] = (uint8_t)(direct ? CJ_EW_PLACE_ARG(k) : k);
-        if (direct && p->compute == CJ_F32 && g.last[k] >= 0 && j->numel >= PREFETCH_FROM)
-            CJ_K(cj__ew_put)(&e, CJ_EW_PREFETCH, g.place[k], 0);
+        bool again = false; /* the same memory under another number */
+        for (int q = 0; q < k; q++) again |= j->args[q].data == j->args[k].data && g.last[q] >= 0;
+        if (direct && p->compute == CJ_F32 && g.last[k] >= 0 && j->numel >= PREFETCH_FROM && !again)
+            for (int q = 0; q <= wide; q++) CJ_K(cj__ew_put)(q ? &w : &e, CJ_EW_PREFETCH, g.place[k], 0);
     }
-    place_results(j, &g, &e);
+    place_results(j, &g, &e, &w);
     if (p->compute == CJ_F32) CJ_K(cj__ew_put)(&e, CJ_EW_END, 0, 0);
-    j->n_ops = e.n;
+    if (wide) CJ_K(cj__ew_put)(&w, CJ_EW_END, 0, 0);
+    j->n_ops = e.n, j->n_wide = w.n;
 }

@@ -47,7 +47,7 @@ static void run_instr(const cj_ew_instr *in, float *d, const float *a, const flo
     CJ_K(cj__ew_emit)(&e, in, 0, arity > 1 && b == a ? 0 : 1, 2, 3);
     CJ_K(cj__ew_put)(&e, CJ_EW_STORE, 3, 0);
     CJ_K(cj__ew_put)(&e, CJ_EW_END, 0, 0);
-    CJ_K(cj__ew_run_ops)(op, e.n, &f, n);
+    CJ_K(cj__ew_run_ops)(op, e.n, &f, 0, n);
 }
 
 void CJ_K(cj__ew_small)(cj_ew_code code, float *d, const float *a, const float *b, const float *c, double s, int n)
@@ -130,7 +130,7 @@ static void run_program(const cj_ew_prog *p, const cj_ew_arg *args, int n, uint3
             CJ_K(cj__ew_put)(&e, CJ_EW_STORE, in->dst, 0);
         }
         CJ_K(cj__ew_put)(&e, CJ_EW_END, 0, 0);
-        CJ_K(cj__ew_run_ops)(op, e.n, &f, n);
+        CJ_K(cj__ew_run_ops)(op, e.n, &f, 0, n);
     }
     /* An output that is an input as it came must be saved before another output may overwrite that input. */
     for (int o = 0; o < p->n_out; o++) {

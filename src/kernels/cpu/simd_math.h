@@ -175,16 +175,30 @@ static const float cj_exp2_table[32] = {
 };
 /* clang-format on */
 
-/* x = r - n ln2 with n in steps of 1/32, whose fraction is looked up within registers: |r| <= ln2/64, and four terms of exp(-r) suffice. */
-CJ_INLINE vf vf_sigmoid(vf x)
+/* Functions on several vectors at once go step by step over all of them: one vector's steps wait for each other, four vectors' do not. */
+#define CJ_EACH(q, n) _Pragma("GCC unroll 4") for (int q = 0; q < (n); q++)
+
+/* x = r - n ln2 with n in steps of 1/32, rounded down so that 2^n overflows where exp(-x) does; its fraction is looked up within registers.
+ * -ln2/32 < r <= 0, and four terms of exp(-r) suffice. */
+CJ_INLINE void cj_sigmoid_each(vf *x, int count)
 {
-    vf one = vf_set1(1.0f), c = vf_min(vf_set1(104.0f), vf_max(vf_set1(-89.0f), x));
-    vf magic = vf_set1(0x1.8p18f), m = vf_fma(c, vf_set1(-CJ_LOG2E), magic), n = m - magic;
-    vf r = vf_fma(n, vf_set1(-1.90465421e-9f), vf_fma(n, vf_set1(0.693147182f), c)); /* ln2 in two parts */
-    vf t = _mm512_permutex2var_ps(vf_load(cj_exp2_table), (__m512i)m, vf_load(cj_exp2_table + 16));
-    vf q = vf_fma(vf_fma(r, vf_set1(-0.166666672f), vf_set1(0.5f)), r, vf_set1(-1.0f));
-    return one / (one + _mm512_scalef_ps(vf_fma(t * r, q, t), n)); /* 2^floor(n) */
+    vf one = vf_set1(1.0f), magic = vf_set1(0x1.8p18f), m[4], n[4], p[4];
+    CJ_EACH(q, count) x[q] = vf_min(vf_set1(104.0f), vf_max(vf_set1(-89.0f), x[q]));
+    CJ_EACH(q, count) m[q] = _mm512_fmadd_round_ps(x[q], vf_set1(-CJ_LOG2E), magic, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    CJ_EACH(q, count) n[q] = m[q] - magic;
+    CJ_EACH(q, count) x[q] = vf_fma(n[q], vf_set1(0.693147182f), x[q]); /* ln2 in two parts */
+    CJ_EACH(q, count) m[q] = _mm512_permutex2var_ps(vf_load(cj_exp2_table), (__m512i)m[q], vf_load(cj_exp2_table + 16));
+    CJ_EACH(q, count) x[q] = vf_fma(n[q], vf_set1(-1.90465421e-9f), x[q]);
+    CJ_EACH(q, count) m[q] = _mm512_scalef_ps(m[q], n[q]); /* times 2^floor(n) */
+    CJ_EACH(q, count) p[q] = vf_fma(x[q], vf_set1(-0.166666672f), vf_set1(0.5f));
+    CJ_EACH(q, count) p[q] = _mm512_fmsub_ps(x[q] * x[q], p[q], x[q]); /* exp(-r) - 1 */
+    CJ_EACH(q, count) m[q] = vf_fma(m[q], p[q], m[q] + one);           /* the sum is exact where it matters, for small results */
+    /* 1 / m from 14 bits by a step of Newton's: a division would take as long as the rest.  m = inf gives a NaN on the way, which min replaces. */
+    CJ_EACH(q, count) x[q] = _mm512_rcp14_ps(m[q]);
+    CJ_EACH(q, count) m[q] = _mm512_min_ps(_mm512_fnmadd_ps(m[q], x[q], one), one);
+    CJ_EACH(q, count) x[q] = vf_fma(m[q], x[q], x[q]);
 }
+CJ_INLINE vf vf_sigmoid(vf x) { return cj_sigmoid_each(&x, 1), x; }
 
 #else
 
@@ -354,18 +368,18 @@ CJ_INLINE vf vf_pow(vf x, vf y)
 
 #if defined CJ_ISA_AVX512
 
-/* A table of 32 intervals, looked up within registers (gelu_table.h); |x| beyond the table counts as its end, NaN too. */
-CJ_INLINE vf cj_table32(const float (*table)[32], vf x, float scale)
+/* A table of 32 intervals, looked up within registers (gelu_table.h): y = table(|x|); |x| beyond the table counts as its end, NaN too. */
+CJ_INLINE void cj_table32(const float (*table)[32], const vf *x, float scale, vf *y, int count)
 {
-    vf magic = vf_set1(CJ_ROUND_MAGIC), s = vf_set1(scale);
-    vf a = _mm512_range_ps(x, vf_set1(31 / scale), 2 << 2 | 2); /* min(|x|, end), sign cleared */
-    vf m = vf_fma(a, s, magic), d = _mm512_fmsub_ps(a, s, m - magic);
-    vf y = vf_zero();
-    for (int k = 4; k >= 0; k--) {
-        vf c = _mm512_permutex2var_ps(vf_load(table[k]), (__m512i)m, vf_load(table[k] + 16));
-        y = k == 4 ? c : vf_fma(y, d, c);
-    }
-    return y;
+    vf magic = vf_set1(CJ_ROUND_MAGIC), s = vf_set1(scale), m[4], d[4];
+    CJ_EACH(q, count) d[q] = _mm512_range_ps(x[q], vf_set1(31 / scale), 2 << 2 | 2); /* min(|x|, end), sign cleared */
+    CJ_EACH(q, count) m[q] = vf_fma(d[q], s, magic);
+    CJ_EACH(q, count) y[q] = m[q] - magic;
+    CJ_EACH(q, count) d[q] = _mm512_fmsub_ps(d[q], s, y[q]);
+    CJ_EACH(q, count) y[q] = _mm512_permutex2var_ps(vf_load(table[4]), (__m512i)m[q], vf_load(table[4] + 16));
+#pragma GCC unroll 4
+    for (int k = 3; k >= 0; k--)
+        CJ_EACH(q, count) y[q] = vf_fma(y[q], d[q], _mm512_permutex2var_ps(vf_load(table[k]), (__m512i)m[q], vf_load(table[k] + 16)));
 }
 
 /* Replaces y by classes of x, four bits each, from the lowest: quiet NaN, signalling NaN, zero, one, -inf, inf, negative, positive.
@@ -373,15 +387,23 @@ CJ_INLINE vf cj_table32(const float (*table)[32], vf x, float scale)
 CJ_INLINE vf cj_by_class(vf y, vf x, int classes) { return _mm512_fixupimm_ps(y, x, _mm512_set1_epi32(classes), 0); }
 
 /* max(x, 0) - a Phi(-a), a = |x|: no cancellation; -inf gives NaN, as x Phi(x) does. */
-CJ_INLINE vf vf_gelu(vf x) { return cj_by_class(x, x, 0x18131122) - cj_table32(cj_gelu_table, x, CJ_GELU_TABLE_S); }
+CJ_INLINE void cj_gelu_each(vf *x, int count)
+{
+    vf w[4];
+    cj_table32(cj_gelu_table, x, CJ_GELU_TABLE_S, w, count);
+    CJ_EACH(q, count) x[q] = cj_by_class(x[q], x[q], 0x18131122) - w[q];
+}
+CJ_INLINE vf vf_gelu(vf x) { return cj_gelu_each(&x, 1), x; }
 
 /* Phi(x) + x phi(x) = [x > 0] - sign(x) (Phi(-a) - a phi(a)); NaN at the infinities, as that gives. */
-CJ_INLINE vf vf_gelu_slope(vf x)
+CJ_INLINE void cj_gelu_slope_each(vf *x, int count)
 {
-    vf v = cj_table32(cj_slope_table, x, CJ_SLOPE_TABLE_S);
-    v = _mm512_mask_sub_ps(v, vf_le(vf_zero(), x), vf_set1(1.0f), v);
-    return cj_by_class(v, x, 0x00330022);
+    vf v[4];
+    cj_table32(cj_slope_table, x, CJ_SLOPE_TABLE_S, v, count);
+    CJ_EACH(q, count) v[q] = _mm512_mask_sub_ps(v[q], vf_le(vf_zero(), x[q]), vf_set1(1.0f), v[q]);
+    CJ_EACH(q, count) x[q] = cj_by_class(v[q], x[q], 0x00330022);
 }
+CJ_INLINE vf vf_gelu_slope(vf x) { return cj_gelu_slope_each(&x, 1), x; }
 
 #else
 
