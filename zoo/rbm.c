@@ -97,9 +97,10 @@ static cj_tensor *step(cj_module *m, cj_optim *const *optim, cj_tensor *x, cj_te
     bool was = cj_no_grad(cj_module_ctx(m));
     cj_tensor *up = field(r, x), *h = cj_sigmoid(up);
     cj_tensor *fantasy = negative(r, up), *g = cj_sigmoid(field(r, fantasy));
+    cj_tensor *error = squared_error(fantasy, x); /* before the update, whose rows have a copy of the fantasy */
     cj_grad_mode(cj_module_ctx(m), was);
     cj_minimise(optim[0], energy_gap(r, x, h, fantasy, g));
-    return squared_error(fantasy, x);
+    return error;
 }
 
 static cj_tensor *sample(cj_module *m, int64_t n)
