@@ -73,11 +73,12 @@ CJ_INLINE vf vr_zip_high(vf a, vf b) { return __builtin_shufflevector(a, b, 2, 6
 
 /* ---- a few queries: one after another, over the keys in runs --------------------------------------------------------------------------------------- */
 
-enum { FEW = 4, RUN = 256, WIDEST = 512, AHEAD = 16 }; /* queries; keys of a run; numbers of a row; rows to fetch ahead */
+enum { FEW = 4, RUN = 256, WIDEST = 512, HEAD_START = 1024 }; /* queries; keys of a run; numbers of a row; bytes to fetch ahead */
 
 static bool few(const cj_attention_job *j) { return j->tq <= FEW && j->d <= WIDEST && j->dv <= WIDEST; }
 
-/* Rows that the next pass begins with, fetched by this one, so that memory has always something to bring: a head of 64 keys is read in less time than its first row takes to come. */
+/* Rows that the next pass begins with, fetched by this one: the processor sees the others coming.  Fetching all of them takes more time, because only so many can be on their way
+ * from the first-level cache. */
 typedef struct few_soon {
     const char *at;        /* NULL: nothing */
     int64_t row, bytes, n; /* bytes to the next row; of a row; rows */
@@ -119,13 +120,10 @@ CJ_INLINE vf few_dots(cj_dtype t, const float *q, const char *k, int64_t bytes, 
 /* s[e] = q·k[e], rows of k `row` apart */
 CJ_INLINE void few_scores(cj_dtype t, const float *q, const char *k, int64_t row, int64_t d, int64_t n, float *s, const few_soon *soon)
 {
-    const int64_t elem = t == CJ_F32 ? 4 : 2, bytes = row * elem;
+    const int64_t bytes = row * (t == CJ_F32 ? 4 : 2);
     for (int64_t e = 0; e < n; e += CJ_VL, k += CJ_VL * bytes) {
         const int64_t keys = least(CJ_VL, n - e);
-        for (int64_t i = 0; i < keys; i++) {
-            for (int64_t p = 0; p < d * elem; p += 64) __builtin_prefetch(k + (AHEAD + i) * bytes + p);
-            few_fetch(soon, e + i);
-        }
+        for (int64_t i = 0; i < keys; i++) few_fetch(soon, e + i);
         if (keys < CJ_VL)
             for (int64_t i = 0; i < keys; i++) s[e + i] = vf_hsum(few_dot(t, q, k + i * bytes, d));
         else if (d == 2 * CJ_VL) vf_store(s + e, few_dots(t, q, k, bytes, 2 * CJ_VL)); /* heads of 32 */
@@ -143,8 +141,6 @@ CJ_INLINE void few_sums(cj_dtype t, const float *p, const char *v, int64_t row, 
         const char *x = v + at * elem;
         if (whole == 2 && rest == 0) { /* heads of 32 */
             for (int64_t e = 0; e < n; e++, x += row * elem) {
-                __builtin_prefetch(x + AHEAD * row * elem);
-                __builtin_prefetch(x + AHEAD * row * elem + 64);
                 few_fetch(soon, e);
                 for (int u = 0; u < 2; u++) a[u] = vf_fma(vf_set1(p[e]), load_vf(t, x, u * CJ_VL), a[u]);
             }
@@ -205,12 +201,11 @@ CJ_INLINE void few_row(cj_dtype t, const cj_attention_job *j, int64_t h, int64_t
     load_rows(t, (const char *)head_of(j, &j->q, elem, h, false) + i * j->q.row * elem, j->q.row, 1, j->d, (float)j->scale * LOG2E, q, 1);
     memset(o, 0, sizeof o);
     float top = -INFINITY, sum = 0;
-    enum { NEAR = 16384 }; /* bytes that may be fetched long before */
     few_soon values = { .row = j->v.row * elem, .bytes = j->dv * elem }, keys = { .row = j->k.row * elem, .bytes = j->d * elem };
-    if (another) keys.at = head_of(j, &j->k, elem, h + 1, true), keys.n = NEAR / (keys.bytes + 1);
+    if (another) keys.at = head_of(j, &j->k, elem, h + 1, true), keys.n = HEAD_START / (keys.bytes + 1);
     for (int64_t at = 0; at < length; at += RUN) {
         const int64_t n = least(RUN, length - at);
-        values.at = v + at * values.row, values.n = NEAR / (values.bytes + 1);
+        values.at = v + at * values.row, values.n = HEAD_START / (values.bytes + 1);
         few_scores(t, q, k + at * j->k.row * elem, j->k.row, j->d, n, s, &values);
         if (j->mask.data) {
             const int64_t size = cj__elem_size(j->mask_type);
