@@ -74,6 +74,7 @@ CJ_INLINE vf vr_zip_high(vf a, vf b) { return __builtin_shufflevector(a, b, 2, 6
 /* ---- a few queries: one after another, over the keys in runs --------------------------------------------------------------------------------------- */
 
 enum { FEW = 4, RUN = 256, WIDEST = 512, HEAD_START = 1024 }; /* queries; keys of a run; numbers of a row; bytes to fetch ahead */
+enum { FEW_WORK = 32768 };                                    /* multiply-adds below which another thread does not pay */
 
 static bool few(const cj_attention_job *j) { return j->tq <= FEW && j->d <= WIDEST && j->dv <= WIDEST; }
 
@@ -251,7 +252,7 @@ void CJ_K(cj__attention)(cj_pool *pool, const cj_attention_job *j, bool backward
         CJ_K(cj__attention_f64)(pool, j, backward, scratch);
     } else if (!backward && few(j)) {
         const int64_t work = j->tk * (j->d + j->dv);
-        cj__parallel_for(pool, j->heads * j->tq, work < 65536 ? 65536 / (work ? work : 1) : 1, few_tasks, (void *)(uintptr_t)j);
+        cj__parallel_for(pool, j->heads * j->tq, work < FEW_WORK ? FEW_WORK / (work ? work : 1) : 1, few_tasks, (void *)(uintptr_t)j);
     } else {
         run(pool, j, backward, scratch);
     }
