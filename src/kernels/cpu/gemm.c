@@ -6,7 +6,7 @@
  * vectors of columns and tasks of rows, and the innermost work is a register tile (gemm_tile.h).  The ways, chosen by shape and strides alone, in this order:
  *
  *   tiny     up to 16 x 16 and k <= 32, where masks are free: one function per layout, no setup (gemm_tiny.h)
- *   lanes    10 to 16 or 49 to 64 rows and transposed B, where vectors have 16 lanes: the rows of A are the lanes (gemm_lanes.h)
+ *   lanes    14 to 16 or 58 to 64 rows and transposed B, where vectors have 16 lanes: the rows of A are the lanes (gemm_lanes.h)
  *   thin     few rows, one column, or up to 16 columns and a long k: dot products or a sweep over the matrix (gemm_thin.h)
  *   narrow   up to 16 columns and a short k, where masks are free: any number of rows in the ways of the tiny products
  *   small    B fits in L1 and is row-major: tiles straight on A, B and C

@@ -1,11 +1,12 @@
-/* Products of 10 to 16 or 49 to 64 rows with a transposed matrix (a layer's weight as it lies), where vectors have 16 lanes: the rows are the lanes.
+/* Products of 14 to 16 or 58 to 64 rows with a transposed matrix (a layer's weight as it lies), where vectors have 16 lanes: the rows are the lanes.
  *
  *     Cᵀ[j, 0..m) = sum_p B[p,j] * A[0..m, p]        for p = 0 .. k-1, in this order
  *
- * A is turned once, into rows of one vector or of four; the matrix is read in place, an element broadcast per multiply-add or per four of them, instead of being packed for a few tiles only.
- * Of one vector (decoding), eight rows of the matrix are taken at a time while the eight after them are fetched: dot products (gemm_thin.h) read four and then wait for the next
- * ones, which come from beyond the second-level cache.  Of four vectors (batches), the register tile sums runs of k, in which A stays near; C is turned back at the end.
- * Below LANES_LEAST rows dot products waste fewer lanes. */
+ * A is turned once, into rows of one vector or of four; the matrix is read in place, an element broadcast per multiply-add or per four of them, instead of
+ * being packed for a few tiles only.  With one vector (decoding), eight rows of the matrix are taken at a time while the eight after them are fetched; dot
+ * products (gemm_thin.h) read four and then wait for the next ones, which come from beyond the second-level cache.  With four vectors (batches), the register
+ * tile sums runs of k, in which A stays near; C is turned back at the end.
+ */
 #ifndef CJ_KERNELS_CPU_GEMM_LANES_H
 #define CJ_KERNELS_CPU_GEMM_LANES_H
 
@@ -15,13 +16,16 @@
 
 #if VL == 16
 
-enum { LANES_LEAST = 10, LANES_K = 64, LANES_STREAMS = 8, LANES_LINE = 16 };
 enum {
-    WIDE_LANES = 4 * VL,
-    WIDE_LEAST = 49,
-    WIDE_RUN = 256,
-    WIDE_COLUMNS = 128
-};                                          /* floats of a row of A, turned; steps of k in a run; columns of C in a task */
+    LANES_LEAST = 14,   /* rows; below them dot products waste fewer lanes */
+    LANES_K = 64,       /* a shorter k does not pay for turning A and C */
+    LANES_STREAMS = 8,  /* rows of the matrix at a time */
+    LANES_LINE = 16,    /* floats of a cache line */
+    WIDE_LANES = 64,    /* four vectors */
+    WIDE_LEAST = 58,    /* rows; below them too many lanes are empty */
+    WIDE_RUN = 256,     /* steps of k in a run: 64 KiB of A */
+    WIDE_COLUMNS = 128, /* of C in a task */
+};
 static const double LANES_PARALLEL = 2.5e5; /* m*n*k below which a second thread costs more than it brings */
 
 GEMM_INLINE int is_wide(const cj_gemm *g) { return g->m > VL; }
@@ -167,8 +171,7 @@ static void gemm_lanes(cj_pool *pool, const cj_gemm *g, void *workspace)
 {
     const int wide = is_wide(g);
     lanes_run r = { g, workspace, (float *)workspace + g->k * WIDE_LANES };
-    const int64_t share = (g->n + 3) / 4,
-                  grain = (share + 4 * VL - 1) / (4 * VL) * (4 * VL); /* at least four chunks, in whole cache lines */
+    const int64_t share = (g->n + 3) / 4, grain = (share + 4 * VL - 1) / (4 * VL) * (4 * VL); /* at least four chunks, in whole lines */
     if ((double)g->m * (double)g->n * (double)g->k < LANES_PARALLEL) pool = NULL;
     cj__parallel_for(wide ? pool : NULL, g->k, wide ? LANES_K : g->k, lanes_turn, &r);
     if (wide) cj__parallel_for(pool, g->n, WIDE_COLUMNS, wide_columns, &r);
