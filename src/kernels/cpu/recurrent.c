@@ -131,8 +131,9 @@ GEMM_INLINE void strip_run(const strip *t, const int R)
 }
 #define STRIP_OF(R)                                                                                                                        \
     static __attribute__((noinline)) void strip_##R(const strip *t) { strip_run(t, R); }
-STRIP_OF(1)
-STRIP_OF(2) STRIP_OF(3) STRIP_OF(4) STRIP_OF(5) STRIP_OF(6)
+/* clang-format off */
+STRIP_OF(1) STRIP_OF(2) STRIP_OF(3) STRIP_OF(4) STRIP_OF(5) STRIP_OF(6)
+    /* clang-format on */
 
     /* c[rows, STRIP] = a·panel */
     static void multiply_strips(const float *a, int64_t ld, int64_t rows, int64_t k, const float *b, float *c, fetch *soon)
