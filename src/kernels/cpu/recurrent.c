@@ -133,13 +133,14 @@ GEMM_INLINE void strip_run(const strip *t, const int R)
     static __attribute__((noinline)) void strip_##R(const strip *t) { strip_run(t, R); }
 /* clang-format off */
 STRIP_OF(1) STRIP_OF(2) STRIP_OF(3) STRIP_OF(4) STRIP_OF(5) STRIP_OF(6)
-    /* clang-format on */
 
-    /* c[rows, STRIP] = a·panel */
-    static void multiply_strips(const float *a, int64_t ld, int64_t rows, int64_t k, const float *b, float *c, fetch *soon)
+static void (*const strips[STRIP_ROWS])(const strip *) = { strip_1, strip_2, strip_3, strip_4, strip_5, strip_6 };
+/* clang-format on */
+
+/* c[rows, STRIP] = a·panel */
+static void multiply_strips(const float *a, int64_t ld, int64_t rows, int64_t k, const float *b, float *c, fetch *soon)
 {
     enum { RUN = 128 }; /* rows of the panel: 32 KiB */
-    static void (*const strips[STRIP_ROWS])(const strip *) = { strip_1, strip_2, strip_3, strip_4, strip_5, strip_6 };
     const int64_t count = (rows + STRIP_ROWS - 1) / STRIP_ROWS;
     for (int64_t p = 0; p < k; p += RUN)
         for (int64_t i = 0, done = 0; i < count; i++) {
