@@ -3,10 +3,64 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/app.h"
 #include "bench/bench.h"
+#include "bench/peers.h"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+/* ---- memory -------------------------------------------------------------------------------------------------------------------------------- */
+
+/* Bytes of a line of /proc/self/status; NAN where there is none. */
+static double status(const char *key)
+{
+    FILE *f = fopen("/proc/self/status", "r");
+    char line[128];
+    double kilobytes = NAN;
+    size_t n = strlen(key);
+    while (f && isnan(kilobytes) && fgets(line, sizeof line, f))
+        if (strncmp(line, key, n) == 0 && line[n] == ':') kilobytes = strtod(line + n + 1, NULL);
+    if (f) fclose(f);
+    return 1024 * kilobytes;
+}
+
+static bool forget_peak(void)
+{
+    FILE *f = fopen("/proc/self/clear_refs", "w");
+    bool ok = f && fputs("5", f) >= 0;
+    return f && fclose(f) == 0 && ok;
+}
+
+double bench_memory_begin(cj_ctx *c)
+{
+    cj_memory_trim(c);
+#ifdef __GLIBC__
+    malloc_trim(0); /* what the benchmark before left */
+#endif
+    return forget_peak() ? status("VmRSS") : NAN;
+}
+
+double bench_memory_since(double before) { return status("VmHWM") - before; }
+
+void bench_memory_row(bench_run *r, const char *net, const char *peer, double ours, double theirs)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s memory", net);
+    bench_print(r, (bench_row){ .name = name,
+                                .value = 1e-6 * ours,
+                                .unit = "MB",
+                                .limit_share = NAN,
+                                .peer = peer,
+                                .peer_value = 1e-6 * theirs,
+                                .ratio = theirs / ours,
+                                .target = "ratio >= 1.67",
+                                .met = isfinite(theirs / ours) ? (ours <= 0.6 * theirs ? 1 : -1) : 0 });
+}
 
 /* ---- a step with rotating batches --------------------------------------------------------------------------------------------------------- */
 
@@ -49,7 +103,11 @@ bool bench_net_capture(bench_net *t)
     batch(t, 0, in);
     t->plan = cj_capture(t->c, step, t, in, 2, out);
     cj_scope_close(s);
-    for (int i = 0; i < 3 && t->plan; i++) bench_net_replay(t);
+    for (int i = 0; i < 3 && t->plan; i++) { /* each without what the one before held */
+        cj_memory_trim(t->c);
+        bench_net_replay(t);
+    }
+    t->memory = bench_memory_since(t->before);
     return cj_ok(t->c);
 }
 
@@ -59,9 +117,10 @@ bool bench_mlp_new(bench_net *t, int threads)
     cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = threads });
     *t = (bench_net){ .c = c, .batches = 16 };
     t->net = cj_sequential(c, cj_linear(c, 784, 512), cj_relu_layer(c), cj_linear(c, 512, 512), cj_relu_layer(c), cj_linear(c, 512, 10));
-    t->opt = cj_adam(cj_module_params(t->net), .lr = 1e-3);
     t->x = cj_keep(cj_rand(c, CJ_SHAPE(16, 128, 784)));
     t->y = cj_keep(cj_randint(c, 0, 10, CJ_SHAPE(16, 128)));
+    t->before = bench_memory_begin(c);
+    t->opt = cj_adam(cj_module_params(t->net), .lr = 1e-3);
     return cj_ok(c) && bench_net_capture(t);
 }
 
@@ -83,8 +142,9 @@ bool bench_gpt_new(bench_net *t, int threads, const bench_gpt_shape *g)
     cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = threads });
     *t = (bench_net){ .c = c, .batches = 8 };
     t->net = cj_model_gpt.build(c, &(cj_model_data){ .inputs = g->vocabulary, .outputs = g->vocabulary }, &(cj_options){ gpt_setting, g });
-    t->opt = cj_adamw(cj_module_params(t->net), .lr = 3e-4);
     t->x = cj_keep(cj_randint(c, 0, g->vocabulary, CJ_SHAPE(8, g->batch, g->context + 1)));
+    t->before = bench_memory_begin(c);
+    t->opt = cj_adamw(cj_module_params(t->net), .lr = 3e-4);
     return cj_ok(c) && bench_net_capture(t);
 }
 
@@ -131,19 +191,9 @@ bool bench_mlp(bench_run *r)
         bench_peer *peers = bench_peers_open(r, "a_mlp.py", NULL);
         ok = bench_compare(r, &work, 1, peers);
         /* forward, dW and (not for the first layer) dX */
-        double flops = 2.0 * 128 * (2 * 784 * 512 + 3 * (512 * 512 + 512 * 10)), share = flops / work.time / peak;
-        if (ok)
-            bench_print(r, (bench_row){ .name = "mlp",
-                                        .value = 1e3 * work.time,
-                                        .unit = "ms/step",
-                                        .limit_share = share,
-                                        .peer = work.peer,
-                                        .peer_value = 1e3 * work.peer_time,
-                                        .ratio = work.ratio,
-                                        .target = "ratio >= 1.4, or limit >= 75% and ratio >= 1",
-                                        .met = isnan(work.ratio)                                         ? 0
-                                               : work.ratio >= 1.4 || (share >= 0.75 && work.ratio >= 1) ? 1
-                                                                                                         : -1 });
+        double flops = 2.0 * 128 * (2 * 784 * 512 + 3 * (512 * 512 + 512 * 10));
+        if (ok) bench_step_row(r, "mlp", &work, flops / peak, 1.4, 0.8);
+        if (ok) bench_memory_row(r, "mlp", work.peer, t.memory, bench_peers_memory(peers));
         bench_peers_close(peers);
     }
     if (!ok) app_fail(t.c);
@@ -161,14 +211,8 @@ bool bench_gpt(bench_run *r)
     if (ok) {
         bench_peer *peers = bench_peers_open(r, "f_gpt.py", NULL);
         ok = bench_compare(r, &work, 1, peers);
-        if (ok)
-            bench_print(r, (bench_row){ .name = "gpt",
-                                        .value = 1e3 * work.time,
-                                        .unit = "ms/step",
-                                        .limit_share = 2 * bench_gpt_macs(g) / work.time / peak,
-                                        .peer = work.peer,
-                                        .peer_value = 1e3 * work.peer_time,
-                                        .ratio = work.ratio });
+        if (ok) bench_step_row(r, "gpt", &work, 2 * bench_gpt_macs(g) / peak, 1.4, 0.8);
+        if (ok) bench_memory_row(r, "gpt", work.peer, t.memory, bench_peers_memory(peers));
         bench_peers_close(peers);
     }
     if (!ok) app_fail(t.c);

@@ -13,6 +13,7 @@ typedef struct bench_net {
     cj_tensor *x, *y; /* all batches */
     int batches, next;
     cj_plan *plan;
+    double before, memory; /* bytes resident before the optimiser is made (bench_memory_begin), and at most over that; NAN: unknown */
 } bench_net;
 
 typedef struct bench_gpt_shape {
@@ -29,6 +30,11 @@ void bench_net_free(bench_net *t);
 
 /* A row of milliseconds: met where the ratio is reached, or (share_asked > 0) a share of the limit, seconds, while not slower than the peer. limit 0: none. */
 void bench_step_row(bench_run *r, const char *name, const bench_work *work, double limit, double ratio, double share_asked);
+
+/* Bytes: what is resident now, after everything that can go back to the system went; and the most that was since then, over that. NAN where the system does not say. */
+double bench_memory_begin(cj_ctx *c);
+double bench_memory_since(double before);
+void bench_memory_row(bench_run *r, const char *net, const char *peer, double ours, double theirs);
 
 /* Plans of y = gelu(a·x + b)·sigmoid(x) + x and of its gradient (rows.c). */
 bool bench_chain_stats(cj_plan_stats *forward, cj_plan_stats *backward);

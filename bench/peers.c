@@ -139,6 +139,7 @@ double bench_peer_memory(bench_peer *peers, int i)
     char line[128];
     return ask(&peers->p[i], "memory\n", line, sizeof line) ? number(line) : NAN;
 }
+double bench_peers_memory(bench_peer *peers) { return peers ? bench_peer_memory(peers, bench_peers_count(peers) - 1) : NAN; }
 
 double bench_peer_burst(bench_peer *peers, int i, double seconds)
 {

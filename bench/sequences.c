@@ -6,6 +6,7 @@
 #include "app/app.h"
 #include "bench/bench.h"
 #include "bench/nets.h"
+#include "bench/peers.h"
 
 extern const cj_model cj_model_lstm, cj_model_gpt, cj_model_gcn;
 
@@ -32,6 +33,7 @@ static bool measure(bench_run *r, bench_net *t, bool ready, const char *name, co
         bench_peer *peers = bench_peers_open(r, script, argument);
         ok = bench_compare(r, &work, 1, peers);
         if (ok) bench_step_row(r, name, &work, limit, ratio, share_asked);
+        if (ok) bench_memory_row(r, name, work.peer, t->memory, bench_peers_memory(peers));
         bench_peers_close(peers);
     }
     if (!ok) app_fail(t->c);
@@ -48,8 +50,9 @@ bool bench_lstm(bench_run *r)
     const pair settings[] = { { "hidden", H }, { "layers", 2 }, { "dim", H }, { "context", T }, { 0 } };
     bench_net t = { .c = cj_ctx_new(&(cj_ctx_opts){ .threads = r->threads }), .batches = 8 };
     t.net = cj_model_lstm.build(t.c, &(cj_model_data){ .inputs = V, .outputs = V }, &(cj_options){ value_of, settings });
-    t.opt = cj_adam(cj_module_params(t.net), .lr = 1e-3);
     t.x = cj_keep(cj_randint(t.c, 0, V, CJ_SHAPE(8, B, T + 1)));
+    t.before = bench_memory_begin(t.c);
+    t.opt = cj_adam(cj_module_params(t.net), .lr = 1e-3);
     /* forward and two products of the same size backward */
     double flops = 3 * 2.0 * B * T * (2 * 4.0 * H * (H + H) + H * V);
     bool ready = cj_ok(t.c) && bench_net_capture(&t);
@@ -72,10 +75,11 @@ bool bench_gcn(bench_run *r)
     cj_tensor *nodes = cj_bernoulli(c, 0.0127, CJ_SHAPE(N, FEATURES));
     t.net = cj_model_gcn.build(c, &(cj_model_data){ .inputs = FEATURES, .outputs = CLASSES, .graph = &graph, .nodes = nodes },
                                &(cj_options){ value_of, settings });
-    t.opt = cj_adam(cj_module_params(t.net), .lr = 0.01, .weight_decay = 5e-4);
     t.x = cj_keep(cj_reshape(cj_arange(c, 0, LABELLED, 1, CJ_I64), CJ_SHAPE(1, LABELLED)));
     t.y = cj_keep(cj_randint(c, 0, CLASSES, CJ_SHAPE(1, LABELLED)));
     cj_scope_close(s);
+    t.before = bench_memory_begin(c);
+    t.opt = cj_adam(cj_module_params(t.net), .lr = 0.01, .weight_decay = 5e-4);
     bool ready = cj_ok(c) && bench_net_capture(&t);
     return measure(r, &t, ready, "gcn", "k_gcn.py", "coo-sx", 0, 3, 0);
 }

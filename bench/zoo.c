@@ -13,10 +13,6 @@
 #include "bench/nets.h"
 #include "bench/peers.h"
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
 /* ---- a network of the table ------------------------------------------------------------------------------------------------------------- */
 
 typedef struct net {
@@ -96,68 +92,30 @@ static bool make(running *t, const net *n, int threads)
     return cj_ok(c);
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------------------------------- */
-
-/* Bytes of a line of /proc/self/status; NAN where there is none. */
-static double status(const char *key)
-{
-    FILE *f = fopen("/proc/self/status", "r");
-    char line[128];
-    double kilobytes = NAN;
-    size_t n = strlen(key);
-    while (f && isnan(kilobytes) && fgets(line, sizeof line, f))
-        if (strncmp(line, key, n) == 0 && line[n] == ':') kilobytes = strtod(line + n + 1, NULL);
-    if (f) fclose(f);
-    return 1024 * kilobytes;
-}
-
-static bool forget_peak(void)
-{
-    FILE *f = fopen("/proc/self/clear_refs", "w");
-    bool ok = f && fputs("5", f) >= 0;
-    return f && fclose(f) == 0 && ok;
-}
-
 /* ---- one benchmark ---------------------------------------------------------------------------------------------------------------------------- */
 
 static void print_row(bench_run *r, const net *n, const bench_work *work, double ours, double theirs)
 {
     bench_step_row(r, n->name, work, 2 * n->macs / bench_fma_peak(r), n->target, n->share);
-    char name[64];
-    snprintf(name, sizeof name, "%s memory", n->name);
-    bench_print(r, (bench_row){ .name = name,
-                                .value = 1e-6 * ours,
-                                .unit = "MB",
-                                .limit_share = NAN,
-                                .peer = work->peer,
-                                .peer_value = 1e-6 * theirs,
-                                .ratio = theirs / ours,
-                                .target = "ratio >= 1.67",
-                                .met = isfinite(theirs / ours) ? (ours <= 0.6 * theirs ? 1 : -1) : 0 });
+    bench_memory_row(r, n->name, work->peer, ours, theirs);
 }
 
 static bool bench(bench_run *r, const net *n)
 {
     running t;
     bool ok = make(&t, n, r->threads);
-    cj_memory_trim(t.c);
-#ifdef __GLIBC__
-    malloc_trim(0); /* what the benchmark before left */
-#endif
-    bool peak = forget_peak();
-    double before = status("VmRSS");
+    double before = bench_memory_begin(t.c);
     ok = ok && make_optimisers(&t);
     for (int i = 0; i < 4 && ok; i++) { /* run, traced again, compiled; each without what the one before held */
         cj_memory_trim(t.c);
         ok = replay(&t);
     }
-    double memory = peak ? status("VmHWM") - before : NAN;
+    double memory = bench_memory_since(before);
     bench_work work = { .step = replay, .arg = &t };
     if (ok) {
         bench_peer *peers = bench_peers_open(r, n->script, n->argument);
         ok = bench_compare(r, &work, 1, peers);
-        double theirs = peers ? bench_peer_memory(peers, bench_peers_count(peers) - 1) : NAN;
-        if (ok) print_row(r, n, &work, memory, theirs);
+        if (ok) print_row(r, n, &work, memory, bench_peers_memory(peers));
         bench_peers_close(peers);
     }
     if (!ok) app_fail(t.c);

@@ -123,8 +123,8 @@ static void values_of_all_cells(void **unused)
     const uint64_t seed = 41;
     print_message("seed %d\n", (int)seed);
     cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 2, .seed = seed });
-    static const int64_t sizes[][4] = { { 1, 1, 1, 1 },   { 4, 3, 2, 5 },   { 3, 5, 7, 16 }, { 5, 2, 3, 17 },
-                                        { 3, 50, 4, 33 }, { 2, 9, 70, 70 }, { 4, 1, 3, 130 } };
+    static const int64_t sizes[][4] = { { 1, 1, 1, 1 },   { 4, 3, 2, 5 },   { 3, 5, 7, 16 },  { 5, 2, 3, 17 },
+                                        { 3, 50, 4, 33 }, { 2, 9, 70, 70 }, { 4, 1, 3, 130 }, { 3, 21, 4, 120 } };
     static const cj_dtype types[] = { CJ_F32, CJ_F64, CJ_BF16, CJ_F16 };
     for (int cell = 0; cell < 4; cell++)
         for (size_t z = 0; z < sizeof sizes / sizeof sizes[0]; z++)
@@ -174,11 +174,11 @@ static void gradients_equal_the_definition(void **unused)
 static void threads_do_not_matter(void **unused)
 {
     (void)unused;
-    static const int64_t sizes[][4] = { { 5, 37, 6, 70 },
-                                        { 3, 2, 5, 300 },
-                                        { 2, 40, 8, 400 } }; /* threads over sequences, and over units where there are few */
+    static const int64_t sizes[][4] = {
+        { 5, 37, 6, 70 }, { 3, 2, 5, 300 }, { 2, 40, 8, 400 }, { 4, 35, 6, 120 }
+    }; /* threads over sequences, and over units where there are few */
     for (int cell = 0; cell < 4; cell++)
-        for (size_t z = 0; z < 3; z++) {
+        for (size_t z = 0; z < sizeof sizes / sizeof sizes[0]; z++) {
             cj_ctx *c[3];
             cj_tensor *g[3][PARTS], *y[3];
             int n = 0;

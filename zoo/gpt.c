@@ -38,7 +38,6 @@ typedef struct block {
     cj_module *ln_1, *c_attn, *c_proj, *ln_2, *fc, *proj;
     int64_t heads;
     double dropout;
-    cj_tensor *keys, *values; /* of texts that are continued: persistent [B, heads, context, D/heads] */
 } block;
 
 static cj_tensor *drop(cj_module *m, cj_tensor *x, double p) { return p > 0 ? cj_dropout(x, .p = p, .eval = !cj_module_training(m)) : x; }
@@ -68,25 +67,17 @@ static cj_tensor *block_forward(cj_module *m, void *self, cj_tensor *x)
     return after_attention(m, b, x, y);
 }
 
-/* The same for one new position: x [B, 1, D] joins what the caches hold. */
-static cj_tensor *block_next(cj_module *m, cj_tensor *x, cj_tensor *position, cj_tensor *length)
+/* The same for one new position: x [B, 1, D] joins what the cache [2, B, heads, context, D/heads] of keys and values holds. */
+static cj_tensor *block_next(cj_module *m, cj_tensor *x, cj_tensor *cache, cj_tensor *position, cj_tensor *length)
 {
     block *b = cj_module_self(m);
-    cj_tensor *qkv = cj_forward(b->c_attn, cj_forward(b->ln_1, x));
-    cj_write_slice_(b->keys, 2, position, head_view(qkv, 1, b->heads));
-    cj_write_slice_(b->values, 2, position, head_view(qkv, 2, b->heads));
-    return after_attention(m, b, x, cj_attention(head_view(qkv, 0, b->heads), b->keys, b->values, .key_length = length));
+    cj_tensor *qkv = cj_forward(b->c_attn, cj_forward(b->ln_1, x)), *keys = cj_select(cache, 0, 0), *values = cj_select(cache, 0, 1);
+    cj_write_slice_(keys, 2, position, head_view(qkv, 1, b->heads));
+    cj_write_slice_(values, 2, position, head_view(qkv, 2, b->heads));
+    return after_attention(m, b, x, cj_attention(head_view(qkv, 0, b->heads), keys, values, .key_length = length));
 }
 
-static void block_forget(cj_module *m, void *self)
-{
-    (void)m;
-    block *b = self;
-    cj_release(b->keys);
-    cj_release(b->values);
-    b->keys = b->values = NULL;
-}
-static const cj_module_type block_type = { "Block", block_forward, block_forget };
+static const cj_module_type block_type = { "Block", block_forward, NULL };
 static const cj_module_type group_type = { "Group", NULL, NULL }; /* only names: "attn", "mlp", "h" */
 
 static cj_module *block_new(cj_ctx *c, int64_t dim, int64_t heads, int layers, double dropout)
@@ -118,6 +109,7 @@ typedef struct gpt {
     cj_tensor *tied;      /* the embedding [symbols, dim] where it is the head, too; else NULL, and there is an lm_head */
     double dropout;
     cj_tensor *position; /* where the next symbol of texts that are continued goes: persistent i64 0-d */
+    cj_tensor *cache;    /* their keys and values: persistent [layers, 2, B, heads, context, dim/heads]; in one piece it gets large pages */
 } gpt;
 
 static cj_tensor *logits_of(const gpt *g, cj_tensor *h)
@@ -147,24 +139,21 @@ static void gpt_forget(cj_module *m, void *self)
     (void)m;
     gpt *g = self;
     cj_release(g->position);
-    g->position = NULL;
+    cj_release(g->cache);
+    g->position = g->cache = NULL;
 }
 
 static int64_t gpt_begin(cj_module *m, int64_t batch)
 {
     gpt *g = cj_module_self(m);
     cj_ctx *c = cj_module_ctx(m);
-    int64_t context = cj_size(g->positions, 0), dim = cj_size(g->positions, 1);
+    int64_t context = cj_size(g->positions, 0), dim = cj_size(g->positions, 1), layers = cj_module_children(g->blocks);
+    const block *first = cj_module_self(cj_module_child(g->blocks, 0));
     if (!g->position) g->position = cj_keep(cj_zeros(c, CJ_SCALAR, CJ_I64));
     else cj_assign_(g->position, cj_zeros(c, CJ_SCALAR, CJ_I64));
-    for (int i = 0; i < cj_module_children(g->blocks); i++) {
-        cj_module *child = cj_module_child(g->blocks, i);
-        block *b = cj_module_self(child);
-        if (b->keys && cj_size(b->keys, 0) == batch) continue;
-        cj_shape shape = CJ_SHAPE(batch, b->heads, context, dim / b->heads);
-        block_forget(child, b);
-        b->keys = cj_keep(cj_zeros(c, shape, CJ_F32));
-        b->values = cj_keep(cj_zeros(c, shape, CJ_F32));
+    if (!g->cache || cj_size(g->cache, 2) != batch) {
+        cj_release(g->cache);
+        g->cache = cj_keep(cj_zeros(c, CJ_SHAPE(layers, 2, batch, first->heads, context, dim / first->heads), CJ_F32));
     }
     return cj_ok(c) ? context : 0;
 }
@@ -174,7 +163,8 @@ static cj_tensor *gpt_next(cj_module *m, cj_tensor *symbols)
     gpt *g = cj_module_self(m);
     cj_tensor *here = cj_index_select(g->positions, 0, cj_unsqueeze(g->position, 0)), *length = cj_add_scalar(g->position, 1);
     cj_tensor *h = cj_add(cj_forward(g->wte, cj_unsqueeze(symbols, 1)), here);
-    for (int i = 0; i < cj_module_children(g->blocks); i++) h = block_next(cj_module_child(g->blocks, i), h, g->position, length);
+    for (int i = 0; i < cj_module_children(g->blocks); i++)
+        h = block_next(cj_module_child(g->blocks, i), h, cj_select(g->cache, 0, i), g->position, length);
     cj_tensor *logits = logits_of(g, cj_squeeze(h, 1));
     cj_assign_(g->position, length);
     return logits;

@@ -43,19 +43,17 @@ static cj_tensor *draw(cj_tensor *p)
     return cj_cast(cj_lt(cj_rand(cj_tensor_ctx(p), cj_shape_of(p), .stream = CJ_STREAM_SAMPLING), p), CJ_F32);
 }
 
-/* p(x = 1|h) after a draw of h given its field. */
-static cj_tensor *visible(const rbm *r, cj_tensor *hidden_field)
-{
-    return cj_sigmoid(cj_add(cj_matmul(draw(cj_sigmoid(hidden_field)), r->W), r->c));
-}
+/* p(h = 1|x), and p(x = 1|h) after a draw of h. */
+static cj_tensor *hidden(const rbm *r, cj_tensor *x) { return cj_sigmoid(field(r, x)); }
+static cj_tensor *visible(const rbm *r, cj_tensor *h) { return cj_sigmoid(cj_add(cj_matmul(draw(h), r->W), r->c)); }
 
-/* k Gibbs steps from x, of which the field is known. No gradient flows through them. */
-static cj_tensor *negative(const rbm *r, cj_tensor *hidden_field)
+/* k Gibbs steps from x, of which h = p(h = 1|x) is known. No gradient flows through them. */
+static cj_tensor *negative(const rbm *r, cj_tensor *h)
 {
-    cj_ctx *c = cj_tensor_ctx(hidden_field);
+    cj_ctx *c = cj_tensor_ctx(h);
     bool was = cj_no_grad(c);
-    cj_tensor *x = visible(r, hidden_field);
-    for (int64_t i = 1; i < r->k; i++) x = visible(r, field(r, draw(x)));
+    cj_tensor *x = visible(r, h);
+    for (int64_t i = 1; i < r->k; i++) x = visible(r, hidden(r, draw(x)));
     if (r->draw_visible) x = draw(x);
     cj_grad_mode(c, was);
     return x;
@@ -79,7 +77,7 @@ static cj_tensor *loss(cj_module *m, cj_tensor *x, cj_tensor *y)
 {
     (void)y;
     const rbm *r = cj_module_self(m);
-    return squared_error(negative(r, field(r, x)), x);
+    return squared_error(negative(r, hidden(r, x)), x);
 }
 
 /* mean E(x, h) - E(y, g): both in one product of twice the rows, the second half counted negative. */
@@ -95,11 +93,11 @@ static cj_tensor *step(cj_module *m, cj_optim *const *optim, cj_tensor *x, cj_te
     (void)y;
     const rbm *r = cj_module_self(m);
     bool was = cj_no_grad(cj_module_ctx(m));
-    cj_tensor *up = field(r, x), *h = cj_sigmoid(up);
-    cj_tensor *fantasy = negative(r, up), *g = cj_sigmoid(field(r, fantasy));
+    cj_tensor *h = hidden(r, x), *fantasy = negative(r, h), *g = hidden(r, fantasy);
+    cj_tensor *error = squared_error(fantasy, x); /* before the update, whose rows have a copy of the fantasy */
     cj_grad_mode(cj_module_ctx(m), was);
     cj_minimise(optim[0], energy_gap(r, x, h, fantasy, g));
-    return squared_error(fantasy, x);
+    return error;
 }
 
 static cj_tensor *sample(cj_module *m, int64_t n)
@@ -109,7 +107,7 @@ static cj_tensor *sample(cj_module *m, int64_t n)
     cj_tensor *x = cj_rand(c, CJ_SHAPE(n, cj_size(r->W, 1)), .stream = CJ_STREAM_SAMPLING);
     for (int64_t i = 0; i < r->gibbs && cj_ok(c); i++) {
         cj_scope s = cj_scope_open(c);
-        x = cj_scope_return(s, visible(r, field(r, draw(x))));
+        x = cj_scope_return(s, visible(r, hidden(r, draw(x))));
     }
     return x;
 }

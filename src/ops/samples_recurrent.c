@@ -51,6 +51,7 @@ void cj__samples_recurrent(cj_sample_list *l, const char *name)
         { "empty batch", BIASES, 3, 0, 2, 2, 0 },
         { "other activation", BIASES | OTHER, 3, 2, 2, 3, 0 },
         { "large", BIASES, 5, 53, 31, 77, CJ_SAMPLE_LARGE },
+        { "whole blocks", BIASES, 4, 21, 9, 120, CJ_SAMPLE_LARGE },
         { "one long sequence", BIASES, 3, 1, 16, 257, CJ_SAMPLE_LARGE },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

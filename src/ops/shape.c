@@ -190,13 +190,59 @@ static bool overlaps(const cj_strided_attrs *a)
     return false;
 }
 
+/* Rows of bytes, of which those from `from` to `to` will be written. */
+typedef struct gaps {
+    char *data;
+    int64_t row, from, to;
+} gaps;
+
+static void clear_gaps(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const gaps *x = arg;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        memset(x->data + i * x->row, 0, (size_t)x->from);
+        memset(x->data + i * x->row + x->to, 0, (size_t)(x->row - x->to));
+    }
+}
+
+/* Is the view a run of neighbours in every row of y, as a slice of the last axis is?  Then what lies around the runs, in rows of elements. */
+static bool runs_in_rows(const cj_strided_attrs *a, int64_t numel, gaps *x)
+{
+    int64_t run = 1, rows = 1;
+    int d = a->ndim - 1;
+    for (; d >= 0 && a->stride[d] == run; d--) run *= a->shape[d];
+    if (d < 0 || a->stride[d] < run) return false;
+    const int64_t row = a->stride[d];
+    for (; d >= 0 && a->stride[d] == row * rows; d--) rows *= a->shape[d];
+    *x = (gaps){ .row = row, .from = a->offset, .to = a->offset + run };
+    return d < 0 && row * rows == numel && x->to <= row;
+}
+
+/* Zeros where the view will not write; everywhere, if it may write anywhere or adds. */
+static void clear_around(cj_ctx *c, const cj_strided_attrs *a, cj_tensor *y, bool adds)
+{
+    enum { CHUNK = 1 << 16 }; /* bytes of a task */
+    const int64_t size = (int64_t)cj_dtype_size((cj_dtype)y->dtype), bytes = y->numel * size;
+    gaps x;
+    if (!adds && runs_in_rows(a, y->numel, &x)) {
+        x = (gaps){ y->data, x.row * size, x.from * size, x.to * size };
+        cj__parallel_for(c->pool, bytes / x.row, x.row < CHUNK ? CHUNK / x.row : 1, clear_gaps, &x);
+        return;
+    }
+    const int64_t whole = bytes / CHUNK * CHUNK;
+    x = (gaps){ y->data, CHUNK, CHUNK, CHUNK };
+    cj__parallel_for(c->pool, whole / CHUNK, 1, clear_gaps, &x);
+    memset(y->data + whole, 0, (size_t)(bytes - whole));
+}
+
 static bool run_scatter(cj_call *call)
 {
     const cj_strided_attrs *a = call->attrs;
     cj_ctx *c = call->ctx;
     cj_tensor *g = call->in[0], *y = call->out[0];
     size_t size = cj_dtype_size((cj_dtype)y->dtype);
-    memset(y->data, 0, (size_t)y->numel * size);
+    clear_around(c, a, y, overlaps(a) || !g->numel);
     if (!g->numel) return true;
     char *at = y->data + a->offset * (int64_t)size;
     if (!overlaps(a)) {

@@ -73,29 +73,67 @@ CJ_INLINE vf vr_zip_high(vf a, vf b) { return __builtin_shufflevector(a, b, 2, 6
 
 /* ---- a few queries: one after another, over the keys in runs --------------------------------------------------------------------------------------- */
 
-enum { FEW = 4, RUN = 256, WIDEST = 512, AHEAD = 16 }; /* queries; keys of a run; numbers of a row; rows to fetch ahead */
+enum { FEW = 4, RUN = 256, WIDEST = 512, HEAD_START = 1024 }; /* queries; keys of a run; numbers of a row; bytes to fetch ahead */
+enum { FEW_WORK = 32768 };                                    /* multiply-adds below which another thread does not pay */
 
 static bool few(const cj_attention_job *j) { return j->tq <= FEW && j->d <= WIDEST && j->dv <= WIDEST; }
 
-/* s[e] = q·k[e], rows of k `row` apart */
-CJ_INLINE void few_scores(cj_dtype t, const float *q, const char *k, int64_t row, int64_t d, int64_t n, float *s)
+/* Rows that the next pass begins with, fetched by this one: the processor sees the others coming.  Fetching all of them takes more time, because only so many can be on their way
+ * from the first-level cache. */
+typedef struct few_soon {
+    const char *at;        /* NULL: nothing */
+    int64_t row, bytes, n; /* bytes to the next row; of a row; rows */
+} few_soon;
+
+CJ_INLINE void few_fetch(const few_soon *soon, int64_t e)
 {
-    const int64_t elem = t == CJ_F32 ? 4 : 2;
-    for (int64_t e = 0; e < n; e++, k += row * elem) {
-        for (int64_t p = 0; p < d * elem; p += 64) __builtin_prefetch(k + AHEAD * row * elem + p);
-        vf a = vf_zero(), b = a;
-        int64_t p = 0;
-        for (; p + 2 * CJ_VL <= d; p += 2 * CJ_VL) {
-            a = vf_fma(vf_load(q + p), load_vf(t, k, p), a);
-            b = vf_fma(vf_load(q + p + CJ_VL), load_vf(t, k, p + CJ_VL), b);
-        }
-        for (; p < d; p += CJ_VL) a = vf_fma(vf_load(q + p), load_vf_n(t, k, p, (int)least(CJ_VL, d - p)), a);
-        s[e] = vf_hsum(a + b);
+    if (e >= soon->n) return;
+    for (int64_t p = 0; p < soon->bytes; p += 64) __builtin_prefetch(soon->at + e * soon->row + p, 0, 2);
+}
+
+/* Vectors whose lanes sum up to q·k. */
+CJ_INLINE vf few_dot(cj_dtype t, const float *q, const char *k, int64_t d)
+{
+    vf a = vf_zero(), b = a;
+    int64_t p = 0;
+    for (; p + 2 * CJ_VL <= d; p += 2 * CJ_VL) {
+        a = vf_fma(vf_load(q + p), load_vf(t, k, p), a);
+        b = vf_fma(vf_load(q + p + CJ_VL), load_vf(t, k, p + CJ_VL), b);
+    }
+    for (; p < d; p += CJ_VL) a = vf_fma(vf_load(q + p), load_vf_n(t, k, p, (int)least(CJ_VL, d - p)), a);
+    return a + b;
+}
+
+/* The products of q with a vector of keys.  Zipping two vectors and adding the halves, lane e has the sum of x[e] after the last round; lanes are added in vf_hsum's order. */
+CJ_INLINE vf few_dots(cj_dtype t, const float *q, const char *k, int64_t bytes, int64_t d)
+{
+    vf x[CJ_VL];
+#pragma GCC unroll 16
+    for (int e = 0; e < CJ_VL; e++) x[e] = few_dot(t, q, k + e * bytes, d);
+#pragma GCC unroll 4
+    for (int half = CJ_VL / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+        for (int i = 0; i < half; i++) x[i] = vr_zip_low(x[i], x[i + half]) + vr_zip_high(x[i], x[i + half]);
+    }
+    return x[0];
+}
+
+/* s[e] = q·k[e], rows of k `row` apart */
+CJ_INLINE void few_scores(cj_dtype t, const float *q, const char *k, int64_t row, int64_t d, int64_t n, float *s, const few_soon *soon)
+{
+    const int64_t bytes = row * (t == CJ_F32 ? 4 : 2);
+    for (int64_t e = 0; e < n; e += CJ_VL, k += CJ_VL * bytes) {
+        const int64_t keys = least(CJ_VL, n - e);
+        for (int64_t i = 0; i < keys; i++) few_fetch(soon, e + i);
+        if (keys < CJ_VL)
+            for (int64_t i = 0; i < keys; i++) s[e + i] = vf_hsum(few_dot(t, q, k + i * bytes, d));
+        else if (d == 2 * CJ_VL) vf_store(s + e, few_dots(t, q, k, bytes, 2 * CJ_VL)); /* heads of 32 */
+        else vf_store(s + e, few_dots(t, q, k, bytes, d));
     }
 }
 
 /* o += p[e]·v[e] over n rows, up to four vectors of o in registers at a time */
-CJ_INLINE void few_sums(cj_dtype t, const float *p, const char *v, int64_t row, int64_t dv, int64_t n, float *o)
+CJ_INLINE void few_sums(cj_dtype t, const float *p, const char *v, int64_t row, int64_t dv, int64_t n, float *o, const few_soon *soon)
 {
     for (int64_t at = 0; at < dv; at += 4 * CJ_VL) {
         const int64_t width = least(4 * CJ_VL, dv - at), whole = width / CJ_VL, rest = width % CJ_VL;
@@ -104,8 +142,7 @@ CJ_INLINE void few_sums(cj_dtype t, const float *p, const char *v, int64_t row, 
         const char *x = v + at * elem;
         if (whole == 2 && rest == 0) { /* heads of 32 */
             for (int64_t e = 0; e < n; e++, x += row * elem) {
-                __builtin_prefetch(x + AHEAD * row * elem);
-                __builtin_prefetch(x + AHEAD * row * elem + 64);
+                few_fetch(soon, e);
                 for (int u = 0; u < 2; u++) a[u] = vf_fma(vf_set1(p[e]), load_vf(t, x, u * CJ_VL), a[u]);
             }
         } else if (whole == 4) {
@@ -153,7 +190,8 @@ static void few_dropout(const cj_attention_job *j, int64_t h, int64_t i, int64_t
     for (int64_t e = 0; e < n; e++) p[e] *= cj_philox_bernoulli(words[skip + e], threshold) ? factor : 0;
 }
 
-CJ_INLINE void few_row(cj_dtype t, const cj_attention_job *j, int64_t h, int64_t i)
+/* Row i of head h; `another` row of the head after it will follow. */
+CJ_INLINE void few_row(cj_dtype t, const cj_attention_job *j, int64_t h, int64_t i, bool another)
 {
     _Alignas(64) float q[WIDEST + CJ_VL], s[RUN + CJ_VL], o[WIDEST + 4 * CJ_VL];
     const int64_t elem = t == CJ_F32 ? 4 : 2;
@@ -164,9 +202,12 @@ CJ_INLINE void few_row(cj_dtype t, const cj_attention_job *j, int64_t h, int64_t
     load_rows(t, (const char *)head_of(j, &j->q, elem, h, false) + i * j->q.row * elem, j->q.row, 1, j->d, (float)j->scale * LOG2E, q, 1);
     memset(o, 0, sizeof o);
     float top = -INFINITY, sum = 0;
+    few_soon values = { .row = j->v.row * elem, .bytes = j->dv * elem }, keys = { .row = j->k.row * elem, .bytes = j->d * elem };
+    if (another) keys.at = head_of(j, &j->k, elem, h + 1, true), keys.n = HEAD_START / (keys.bytes + 1);
     for (int64_t at = 0; at < length; at += RUN) {
         const int64_t n = least(RUN, length - at);
-        few_scores(t, q, k + at * j->k.row * elem, j->k.row, j->d, n, s);
+        values.at = v + at * values.row, values.n = HEAD_START / (values.bytes + 1);
+        few_scores(t, q, k + at * j->k.row * elem, j->k.row, j->d, n, s, &values);
         if (j->mask.data) {
             const int64_t size = cj__elem_size(j->mask_type);
             few_mask(j, (const char *)head_of(j, &j->mask, size, h, false) + (i * j->mask.row + at * j->mask.column) * size, n, s);
@@ -179,7 +220,7 @@ CJ_INLINE void few_row(cj_dtype t, const cj_attention_job *j, int64_t h, int64_t
         sum = sum * shrink + few_exp(s, n, base);
         if (j->drop > 0) few_dropout(j, h, i, at, n, s);
         for (int64_t e = 0; e < j->dv && at > 0; e += CJ_VL) vf_store(o + e, vf_load(o + e) * vf_set1(shrink));
-        few_sums(t, s, v + at * j->v.row * elem, j->v.row, j->dv, n, o);
+        few_sums(t, s, v + at * j->v.row * elem, j->v.row, j->dv, n, o, &keys);
         top = now;
     }
     const bool seen = top != -INFINITY;
@@ -194,7 +235,7 @@ static void few_tasks(void *arg, int64_t begin, int64_t end, int worker)
 {
     const cj_attention_job *j = arg;
     (void)worker;
-    for (int64_t r = begin; r < end; r++) CJ_BY_TYPE(j->t, few_row(T, j, r / j->tq, r % j->tq))
+    for (int64_t r = begin; r < end; r++) CJ_BY_TYPE(j->t, few_row(T, j, r / j->tq, r % j->tq, j->tq == 1 && r + 1 < end))
 }
 
 /* ---- entry --------------------------------------------------------------------------------------------------------------------------------------------- */
@@ -211,7 +252,7 @@ void CJ_K(cj__attention)(cj_pool *pool, const cj_attention_job *j, bool backward
         CJ_K(cj__attention_f64)(pool, j, backward, scratch);
     } else if (!backward && few(j)) {
         const int64_t work = j->tk * (j->d + j->dv);
-        cj__parallel_for(pool, j->heads * j->tq, work < 65536 ? 65536 / (work ? work : 1) : 1, few_tasks, (void *)(uintptr_t)j);
+        cj__parallel_for(pool, j->heads * j->tq, work < FEW_WORK ? FEW_WORK / (work ? work : 1) : 1, few_tasks, (void *)(uintptr_t)j);
     } else {
         run(pool, j, backward, scratch);
     }

@@ -82,6 +82,83 @@ static void pack_panels(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
+#if VL == 16
+/* Four vectors of columns over a run of rows of a panel that stays in the first-level cache.  Meanwhile rows for the cells come into the second-level one, a line every four
+ * steps: in one go they would wait for each other, and the product for them. */
+enum { STRIP = 4 * VL, STRIP_ROWS = 6, STRIP_STEPS = 16 }; /* columns; rows of a; steps in which a row is fetched */
+typedef struct strip {
+    const float *a, *b;
+    int64_t ld, k;
+    float *c;
+    int add;
+    const float *soon; /* a row of STRIP floats, and so many more that lie soon_row apart */
+    int64_t soon_row, more;
+} strip;
+
+GEMM_INLINE void strip_step(vf acc[STRIP_ROWS][4], const float *a0, const float *a3, int64_t row1, int64_t row2, const float *b,
+                            const int R)
+{
+    vf x[4];
+    UNROLL for (int v = 0; v < 4; v++)
+    {
+        x[v] = vload(b + v * VL);
+        VKEEP(x[v]);
+    }
+    UNROLL for (int i = 0; i < R; i++)
+    {
+        const vf a = vset1((i < 3 ? a0 : a3)[i % 3 == 0 ? 0 : i % 3 == 1 ? row1 : row2]);
+        UNROLL for (int v = 0; v < 4; v++) acc[i][v] = vfma(a, x[v], acc[i][v]);
+    }
+}
+
+GEMM_INLINE void strip_run(const strip *t, const int R)
+{
+    vf acc[STRIP_ROWS][4];
+    UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < 4; v++) acc[i][v] = t->add ? vload(t->c + i * STRIP + v * VL) : vzero();
+    const float *a0 = t->a, *a3 = t->a + 3 * t->ld, *b = t->b, *soon = t->soon;
+    int64_t row1 = t->ld, row2 = 2 * t->ld, p = 0, more = t->more;
+    __asm__("" : "+r"(row1), "+r"(row2)); /* no pointer per row */
+    for (; p + STRIP_STEPS <= t->k; p += STRIP_STEPS) {
+        for (int line = 0; line < STRIP; line += VL) {
+            __builtin_prefetch(soon + line, 0, 2);
+#pragma GCC unroll 4
+            for (int q = 0; q < STRIP_STEPS / 4; q++, b += STRIP) strip_step(acc, a0++, a3++, row1, row2, b, R);
+        }
+        if (more > 0) soon += t->soon_row, more--;
+    }
+    for (; p < t->k; p++, b += STRIP) strip_step(acc, a0++, a3++, row1, row2, b, R);
+    UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < 4; v++) vstore(t->c + i * STRIP + v * VL, acc[i][v]);
+}
+#define STRIP_OF(R)                                                                                                                        \
+    static __attribute__((noinline)) void strip_##R(const strip *t) { strip_run(t, R); }
+/* clang-format off */
+STRIP_OF(1) STRIP_OF(2) STRIP_OF(3) STRIP_OF(4) STRIP_OF(5) STRIP_OF(6)
+
+static void (*const strips[STRIP_ROWS])(const strip *) = { strip_1, strip_2, strip_3, strip_4, strip_5, strip_6 };
+/* clang-format on */
+
+/* c[rows, STRIP] = a·panel */
+static void multiply_strips(const float *a, int64_t ld, int64_t rows, int64_t k, const float *b, float *c, fetch *soon)
+{
+    enum { RUN = 128 }; /* rows of the panel: 32 KiB */
+    const int64_t count = (rows + STRIP_ROWS - 1) / STRIP_ROWS;
+    for (int64_t p = 0; p < k; p += RUN)
+        for (int64_t i = 0, done = 0; i < count; i++) {
+            const int64_t height = (rows - done) / (count - i);
+            strip t = { .a = a + done * ld + p,
+                        .b = b + p * STRIP,
+                        .ld = ld,
+                        .k = k - p < RUN ? k - p : RUN,
+                        .c = c + done * STRIP,
+                        .add = p > 0,
+                        .soon = b };
+            t.more = fetch_run(soon, t.k / STRIP_STEPS, &t.soon, &t.soon_row) - 1;
+            strips[height - 1](&t);
+            done += height;
+        }
+}
+#endif
+
 /* The panels lie one behind the other in the order in which they are needed, step after step; together they may be larger than the second-level cache.  So the first tiles of a
  * run of panel rows fetch the next run, a column of cache lines each. */
 static void multiply(const job *j, const float *a, int64_t ld, int64_t rows, int64_t panel, float *c, fetch *soon)
@@ -90,6 +167,13 @@ static void multiply(const job *j, const float *a, int64_t ld, int64_t rows, int
     const int V = (int)(j->units / VL), most = tile_rows(V);
     const int64_t k = panel_rows(j), count = (rows + most - 1) / most;
     const float *b = j->packed + panel * k * j->units, *end = j->packed + j->panels * k * j->units;
+#if VL == 16
+    enum { NEAR = 1 << 18 }; /* floats of all panels that stay in the second-level cache from step to step */
+    if (j->units == STRIP && j->panels * k * j->units <= NEAR) {
+        multiply_strips(a, ld, rows, k, b, c, soon);
+        return;
+    }
+#endif
     const int64_t calls = (k + RUN - 1) / RUN * count, fetched = (rows + calls - 1) / (calls ? calls : 1); /* rows fetched before a tile */
     for (int64_t p = 0; p < k; p += RUN) {
         tile t = { .k = k - p < RUN ? k - p : RUN,

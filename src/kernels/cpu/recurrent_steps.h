@@ -37,10 +37,11 @@ typedef struct job {
 
 /* Rows that the cells will need after a product, brought into cache while it runs: the terms of a gate and the gates saved lie in runs of one block, too short for the processor
  * to see them coming. */
-enum { STREAMS = 8 };
+enum { STREAMS = 10 };
 typedef struct fetch {
-    int64_t rows; /* still to come */
-    int streams;
+    int64_t rows; /* still to come, of each stream or of this one */
+    int64_t all;
+    int streams, now; /* now: the stream whose turn it is where they are fetched one after another */
     struct {
         const REAL *at;
         int64_t row; /* elements to the next */
@@ -55,6 +56,8 @@ CJ_INLINE void fetch_add(fetch *f, const void *at, int64_t row, int64_t n, bool 
     f->stream[f->streams].at = at, f->stream[f->streams].row = row, f->stream[f->streams].n = n, f->stream[f->streams].write = write;
     f->streams++;
 }
+CJ_INLINE void fetch_begin(fetch *f, int64_t rows) { f->rows = f->all = rows, f->streams = f->now = 0; }
+/* A few rows of all streams at once. */
 CJ_INLINE void fetch_rows(fetch *f, int64_t rows)
 {
     enum { LINE = 64 / sizeof(REAL) };
@@ -67,6 +70,18 @@ CJ_INLINE void fetch_rows(fetch *f, int64_t rows)
             }
             f->stream[i].at += f->stream[i].row;
         }
+}
+
+/* At most so many rows of one stream, for somebody who fetches them one by one: where the first lies, and how many there are. */
+CJ_INLINE int64_t fetch_run(fetch *f, int64_t most, const REAL **at, int64_t *row)
+{
+    if (f->now == f->streams || !f->rows) return 0;
+    const int64_t n = f->rows < most ? f->rows : most;
+    *row = f->stream[f->now].row;
+    *at = f->stream[f->now].at + (f->all - f->rows) * *row;
+    f->rows -= n;
+    if (!f->rows) f->now++, f->rows = f->all;
+    return n;
 }
 
 CJ_INLINE int64_t row_elements(int64_t n) { return (n + 15) / 32 * 32 + 16; }
@@ -379,20 +394,22 @@ CJ_INLINE void fetch_forward(fetch *f, const job *j, const range *x, int64_t ste
 {
     const cj_recurrence *r = j->r;
     const int64_t H = r->hidden, n = x->unit1 - x->unit0, t = time_of(r, step), at = t * r->batch + x->row0;
-    f->rows = x->row1 - x->row0, f->streams = 0;
+    fetch_begin(f, x->row1 - x->row0);
     REAL *saved = saved_at(j, t, x->unit0 / j->units, x->row0);
+    const int64_t record = cj__cell_saved(r->cell) * j->units, last = gate + 1 < j->gates ? gate : record / j->units - 1;
     fetch_add(f, (const REAL *)r->a + (at * j->gates + gate) * H + x->unit0, j->gates * H, n, false);
-    if (saved) fetch_add(f, saved + gate * j->units, cj__cell_saved(r->cell) * j->units, j->units, true);
+    for (int64_t g = gate; saved && g <= last; g++) fetch_add(f, saved + g * j->units, record, j->units, true);
     if (gate == 0) fetch_add(f, (REAL *)r->y + at * H + x->unit0, H, n, true);
 }
 CJ_INLINE void fetch_backward(fetch *f, const job *j, const range *x, int64_t step)
 {
     const cj_recurrence *r = j->r;
     const int64_t H = r->hidden, n = x->unit1 - x->unit0, record = cj__cell_saved(r->cell) * j->units;
-    f->rows = step < 0 ? 0 : x->row1 - x->row0, f->streams = 0;
+    fetch_begin(f, step < 0 ? 0 : x->row1 - x->row0);
     if (step < 0) return;
     const int64_t t = time_of(r, step), at = t * r->batch + x->row0;
-    fetch_add(f, saved_at(j, t, x->unit0 / j->units, x->row0), record, record, false);
+    const REAL *saved = saved_at(j, t, x->unit0 / j->units, x->row0);
+    for (int64_t g = 0; saved && g < record; g += j->units) fetch_add(f, saved + g, record, j->units, false);
     if (r->dy) fetch_add(f, (const REAL *)r->dy + at * H + x->unit0, H, n, false);
     for (int64_t g = 0; g < j->gates; g++) fetch_add(f, (REAL *)r->da + (at * j->gates + g) * H + x->unit0, j->gates * H, n, true);
 }

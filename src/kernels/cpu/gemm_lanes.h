@@ -1,0 +1,189 @@
+/* Products of 14 to 16 or 58 to 64 rows with a transposed matrix (a layer's weight as it lies), where vectors have 16 lanes: the rows are the lanes.
+ *
+ *     Cᵀ[j, 0..m) = sum_p B[p,j] * A[0..m, p]        for p = 0 .. k-1, in this order
+ *
+ * A is turned once, into rows of one vector or of four; the matrix is read in place, an element broadcast per multiply-add or per four of them, instead of
+ * being packed for a few tiles only.  With one vector (decoding), eight rows of the matrix are taken at a time while the eight after them are fetched; dot
+ * products (gemm_thin.h) read four and then wait for the next ones, which come from beyond the second-level cache.  With four vectors (batches), the register
+ * tile sums runs of k, in which A stays near; C is turned back at the end.
+ */
+#ifndef CJ_KERNELS_CPU_GEMM_LANES_H
+#define CJ_KERNELS_CPU_GEMM_LANES_H
+
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/gemm_pack.h"
+#include "kernels/cpu/gemm_tile.h"
+
+#if VL == 16
+
+enum {
+    LANES_LEAST = 14,   /* rows; below them dot products waste fewer lanes */
+    LANES_K = 64,       /* a shorter k does not pay for turning A and C */
+    LANES_STREAMS = 8,  /* rows of the matrix at a time */
+    LANES_LINE = 16,    /* floats of a cache line */
+    WIDE_LANES = 64,    /* four vectors */
+    WIDE_LEAST = 58,    /* rows; below them too many lanes are empty */
+    WIDE_RUN = 256,     /* steps of k in a run: 64 KiB of A */
+    WIDE_COLUMNS = 128, /* of C in a task */
+};
+static const double LANES_PARALLEL = 2.5e5; /* m*n*k below which a second thread costs more than it brings */
+
+GEMM_INLINE int is_wide(const cj_gemm *g) { return g->m > VL; }
+GEMM_INLINE int is_lanes(const cj_gemm *g)
+{
+    if (g->b_row != 1 || g->b_col == 1 || g->a_col != 1 || g->batch != 1 || g->k < LANES_K) return 0;
+    if (is_wide(g)) return g->m >= WIDE_LEAST && g->m <= WIDE_LANES && g->n >= WIDE_COLUMNS;
+    return g->m >= LANES_LEAST && g->n >= VL;
+}
+static size_t lanes_bytes(const cj_gemm *g, int threads)
+{
+    const int64_t sums = is_wide(g) ? (int64_t)threads * WIDE_COLUMNS * WIDE_LANES : 0;
+    return (size_t)(g->k * (is_wide(g) ? WIDE_LANES : VL) + sums) * sizeof(float);
+}
+
+/* One step of k: eight rows of the matrix, of which w0 and w4 are the first and the fifth. */
+GEMM_INLINE void lanes_step(vf acc[LANES_STREAMS], vf x, const float *w0, const float *w4, int64_t row1, int64_t row2, int64_t row3)
+{
+    VKEEP(x);
+    acc[0] = vfma(vset1(w0[0]), x, acc[0]);
+    acc[1] = vfma(vset1(w0[row1]), x, acc[1]);
+    acc[2] = vfma(vset1(w0[row2]), x, acc[2]);
+    acc[3] = vfma(vset1(w0[row3]), x, acc[3]);
+    acc[4] = vfma(vset1(w4[0]), x, acc[4]);
+    acc[5] = vfma(vset1(w4[row1]), x, acc[5]);
+    acc[6] = vfma(vset1(w4[row2]), x, acc[6]);
+    acc[7] = vfma(vset1(w4[row3]), x, acc[7]);
+}
+
+/* y[i] = the products of row i of w, `row` apart, with all rows of A.  next: the rows after these eight. */
+static __attribute__((noinline)) void lanes_eight(const float *x, const float *w, int64_t row, int64_t k, const float *next, vf *y)
+{
+    const float *w0 = w, *w4 = w + 4 * row;
+    int64_t row1 = row, row2 = 2 * row, row3 = 3 * row, p = 0;
+    vf acc[LANES_STREAMS];
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES_STREAMS; i++) acc[i] = vzero();
+    __asm__("" : "+r"(row1), "+r"(row2), "+r"(row3)); /* no pointer per row */
+    for (; p + LANES_LINE <= k; p += LANES_LINE) {
+        const float *soon = next + p;
+        for (int q = 0; q < LANES_STREAMS; q++, x += VL, soon += row) {
+            __builtin_prefetch(soon);
+            lanes_step(acc, vload(x), w0++, w4++, row1, row2, row3);
+        }
+        for (int q = LANES_STREAMS; q < LANES_LINE; q++, x += VL) lanes_step(acc, vload(x), w0++, w4++, row1, row2, row3);
+    }
+    for (; p < k; p++, x += VL) lanes_step(acc, vload(x), w0++, w4++, row1, row2, row3);
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES_STREAMS; i++) y[i] = acc[i];
+}
+
+/* Columns j0 + first .. j0 + VL of C from the sums of all of them, y[i - i0] of row i. */
+static void lanes_finish(const cj_gemm *g, const vf *y, int64_t i0, int64_t j0, int64_t first)
+{
+    const float *bias = g->bias ? (const float *)g->bias + j0 : NULL;
+    const int relu = g->act == CJ_GEMM_RELU;
+    for (int64_t i = i0; i < g->m && i < i0 + VL; i++) {
+        const vf row = y[i - i0];
+        float *c = (float *)g->c + i * g->c_row + j0, sums[VL];
+        if (first == 0) {
+            const vf s = g->accumulate ? vadd(vload(c), row) : row, t = bias ? vadd(s, vload(bias)) : s;
+            vstore(c, relu ? vrelu(t) : t);
+            continue;
+        }
+        vstore(sums, row);
+        for (int64_t j = first; j < VL; j++) {
+            float s = sums[j];
+            if (g->accumulate) s = c[j] + s;
+            if (bias) s += bias[j];
+            c[j] = relu && s < 0 ? 0 : s;
+        }
+    }
+}
+
+typedef struct lanes_run {
+    const cj_gemm *g;
+    float *x, *sums; /* A, turned; sums of thread 0 */
+} lanes_run;
+
+static void lanes_turn(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const lanes_run *r = arg;
+    const int64_t width = is_wide(r->g) ? WIDE_LANES : VL;
+    (void)worker;
+    pack_panel(r->x + begin * width, width, (const float *)r->g->a + begin, 1, r->g->a_row, end - begin, r->g->m, GEMM_F32);
+}
+
+/* The last vector of columns begins earlier where less than one is left. */
+static void lanes_columns(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const lanes_run *r = arg;
+    const cj_gemm *g = r->g;
+    const int64_t row = g->b_col;
+    (void)worker;
+    for (int64_t j = begin; j < end; j += VL) {
+        const int64_t j0 = j + VL <= g->n ? j : g->n - VL;
+        const float *w = (const float *)g->b + j0 * row, *next = w + (j0 + 2 * VL <= end ? VL : 0) * row;
+        vf y[2 * LANES_STREAMS];
+        lanes_eight(r->x, w, row, g->k, w + LANES_STREAMS * row, y);
+        lanes_eight(r->x, w + LANES_STREAMS * row, row, g->k, next, y + LANES_STREAMS);
+        transpose_block(y);
+        lanes_finish(g, y, 0, j0, j - j0);
+    }
+    if (g->tail) g->tail(g->tail_arg, 0, 0, g->m, begin, end);
+}
+
+/* The same with four vectors of lanes. */
+static void wide_columns(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const lanes_run *r = arg;
+    const cj_gemm *g = r->g;
+    float *sums = r->sums + (int64_t)worker * WIDE_COLUMNS * WIDE_LANES;
+    const int64_t from = end - begin < VL ? end - VL : begin, rows = end - from, count = (rows + TILE_ROWS_4 - 1) / TILE_ROWS_4;
+    for (int64_t p = 0; p < g->k; p += WIDE_RUN)
+        for (int64_t i = 0, done = 0; i < count; i++) {
+            const int64_t height = (rows - done) / (count - i);
+            const tile t = { .k = g->k - p < WIDE_RUN ? g->k - p : WIDE_RUN,
+                             .a = (const float *)g->b + (from + done) * g->b_col + p,
+                             .a_row = g->b_col,
+                             .a_col = 1,
+                             .b = r->x + p * WIDE_LANES,
+                             .b_row = WIDE_LANES,
+                             .c = sums + done * WIDE_LANES,
+                             .c_row = WIDE_LANES,
+                             .last = VL,
+                             .add = p > 0 };
+            tiles[3][height - 1][B_PLAIN](&t);
+            done += height;
+        }
+    for (int64_t j = begin; j < end; j += VL) {
+        const int64_t j0 = j + VL <= end ? j : end - VL;
+        for (int64_t i = 0; i < g->m; i += VL) {
+            vf y[VL];
+            for (int q = 0; q < VL; q++) y[q] = vload(sums + (j0 - from + q) * WIDE_LANES + i);
+            transpose_block(y);
+            lanes_finish(g, y, i, j0, j - j0);
+        }
+    }
+    if (g->tail) g->tail(g->tail_arg, 0, 0, g->m, begin, end);
+}
+
+static void gemm_lanes(cj_pool *pool, const cj_gemm *g, void *workspace)
+{
+    const int wide = is_wide(g);
+    lanes_run r = { g, workspace, (float *)workspace + g->k * WIDE_LANES };
+    const int64_t share = (g->n + 3) / 4, grain = (share + 4 * VL - 1) / (4 * VL) * (4 * VL); /* at least four chunks, in whole lines */
+    if ((double)g->m * (double)g->n * (double)g->k < LANES_PARALLEL) pool = NULL;
+    cj__parallel_for(wide ? pool : NULL, g->k, wide ? LANES_K : g->k, lanes_turn, &r);
+    if (wide) cj__parallel_for(pool, g->n, WIDE_COLUMNS, wide_columns, &r);
+    else cj__parallel_for(pool, g->n, pool ? grain : g->n, lanes_columns, &r);
+}
+
+#else
+
+GEMM_INLINE int is_lanes(const cj_gemm *g) { return (void)g, 0; }
+static size_t lanes_bytes(const cj_gemm *g, int threads) { return (void)g, (void)threads, 0; }
+static void gemm_lanes(cj_pool *pool, const cj_gemm *g, void *workspace) { (void)pool, (void)g, (void)workspace; }
+
+#endif
+
+#endif
