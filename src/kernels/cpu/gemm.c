@@ -32,18 +32,20 @@ enum {
     KC_FEW_ROWS = 192,   /* the same where each panel is packed for few tiles: the copy should be written to L1 ... */
     KC_LEAST_ROWS = 128, /* ... and up to FEW_ROWS rows all of it */
     FEW_ROWS = 48,
-    BLOCK_ROWS = 480,        /* rows of A of one task: 480 * KC floats are 960 KiB of the 1.25 MiB L2 */
-    PACK_A_PANELS = 3,       /* from this many panels on, copying A pays for itself */
-    DIRECT_ROWS = 12,        /* up to this many rows B is read where it lies: a copy would be used once or twice ... */
-    TWO_TILES = 18,          /* ... and up to this many, which are two tiles of width 3, if its rows are prefetched into L1 */
-    UNEVEN_ROWS = 64,        /* up to this many rows a B in L2 is read where it lies even if its rows do not begin on cache lines */
-    STRIP_ROWS = 12,         /* rows that are taken through all panels at a time where k is short, so that C is written along its rows */
-    SHARED_ROWS = 240,       /* about so many rows per task when B is packed for all: 480 KiB of A */
-    GROUP_COLUMNS = 2048,    /* columns of B packed at a time ... */
-    GROUP_FLOATS = 1 << 20,  /* ... over as many blocks of k as stay below this */
-    PACK_ROWS = 32,          /* rows of A packed in one go */
-    TURN_ROWS = 256,         /* rows of C turned in one go when they were computed as columns */
-    THIN_ROWS = 16,          /* up to this many rows, transposed B is read in dot products instead of being packed */
+    BLOCK_ROWS = 480,       /* rows of A of one task: 480 * KC floats are 960 KiB of the 1.25 MiB L2 */
+    PACK_A_PANELS = 3,      /* from this many panels on, copying A pays for itself */
+    DIRECT_ROWS = 12,       /* up to this many rows B is read where it lies: a copy would be used once or twice ... */
+    TWO_TILES = 18,         /* ... and up to this many, which are two tiles of width 3, if its rows are prefetched into L1 */
+    UNEVEN_ROWS = 64,       /* up to this many rows a B in L2 is read where it lies even if its rows do not begin on cache lines */
+    STRIP_ROWS = 12,        /* rows that are taken through all panels at a time where k is short, so that C is written along its rows */
+    SHARED_ROWS = 240,      /* about so many rows per task when B is packed for all: 480 KiB of A */
+    GROUP_COLUMNS = 2048,   /* columns of B packed at a time ... */
+    GROUP_FLOATS = 1 << 20, /* ... over as many blocks of k as stay below this */
+    PACK_ROWS = 32,         /* rows of A packed in one go */
+    TURN_ROWS = 256,        /* rows of C turned in one go when they were computed as columns */
+    THIN_ROWS = 16,         /* up to this many rows, transposed B is read in dot products instead of being packed */
+    DOTS_ROWS = 4,          /* more rows than these are, where k is short (DOTS_K + 8 m): turning B costs less than folding the sums */
+    DOTS_K = 64,
     NEAR_FLOATS = 1 << 16,   /* a matrix no larger than this is close enough to be read in any order */
     NEAR_ROWS = 8,           /* so many rows of B ahead are prefetched from L2 */
     L2_FLOATS = 1 << 18,     /* and this much stays in L2 */
@@ -521,10 +523,10 @@ static thin_form thin_form_of(const cj_gemm *g)
         if (g->a_col == 1 && g->b_row == 1) return THIN_COLUMN_DOTS;
         return g->a_row == 1 && g->c_row == 1 && g->m >= 32 ? THIN_COLUMN_SWEEP : THIN_NO;
     }
-    if (g->b_row == 1 && g->b_col != 1 && g->a_col == 1 && g->m <= THIN_ROWS) return THIN_DOTS;
+    if (g->b_row == 1 && g->b_col != 1 && g->a_col == 1 && g->m <= (g->k < DOTS_K + 8 * g->m ? DOTS_ROWS : THIN_ROWS)) return THIN_DOTS;
     if (g->n <= FEW_COLUMNS && g->m > THIN_ROWS && g->a_col == 1 && g->k >= LONG_K && g->batch == 1) return THIN_FEW_DOTS;
     if (g->m > SWEEP_ROWS || g->b_col != 1) return THIN_NO;
-    if (g->m == 1 && g->n >= 4 * VL && g->n * g->k <= NEAR_FLOATS && (GEMM_MASKS_ARE_FREE || g->n % VL == 0)) return THIN_ROW;
+    if (g->m == 1 && g->n * g->k <= NEAR_FLOATS) return THIN_ROW;
     if (g->m > 1 && (g->b_row % TILE_LINE != 0 || g->n * g->k <= L2_FLOATS)) return THIN_NO;
     return g->n >= 256 ? THIN_SWEEP : THIN_NO;
 }
@@ -539,24 +541,12 @@ typedef struct thin_run {
 static int is_column(thin_form form) { return form == THIN_COLUMN_DOTS || form == THIN_COLUMN_SWEEP; }
 static int is_few(thin_form form) { return form == THIN_FEW_DOTS; }
 
-/* Columns [begin, end) of a row of C, in registers from the first step of k to the last. */
+/* Columns [begin, end) of a row of C.  Always all of them: what is this near is not shared between threads, and the number of chains follows from n. */
 static void row_columns(const thin *t, int64_t begin, int64_t end)
 {
-    for (int64_t left = ceil_div(end - begin, VL); left > 0;) {
-        const int V = (int)(left <= WIDEST ? left : left < 2 * WIDEST ? (left + 1) / 2 : WIDEST);
-        tile x = { .k = t->k,
-                   .a = t->x,
-                   .a_col = t->x_col,
-                   .b = t->w + begin,
-                   .b_row = t->w_row,
-                   .c = t->y + begin,
-                   .bias = t->bias ? t->bias + begin : NULL,
-                   .add = t->add,
-                   .relu = t->relu };
-        set_edge(&x, V, min64(end - begin, (int64_t)V * VL), 1);
-        tiles[V - 1][0][B_PLAIN](&x);
-        left -= V, begin += (int64_t)V * VL;
-    }
+    for (; end - begin >= ROW_VECTORS * VL; begin += ROW_VECTORS * VL) row_all(t, begin);
+    for (; end - begin >= ROW_VECTORS / 2 * VL; begin += ROW_VECTORS / 2 * VL) row_half(t, begin);
+    if (begin < end) row_rest(t, begin, end);
 }
 
 static void run_thin_columns(void *arg, int64_t begin, int64_t end, int worker)
