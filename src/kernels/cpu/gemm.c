@@ -103,6 +103,9 @@ static void plan_panels(plan *s, int64_t m, int64_t n)
     s->width = TILE_WIDTH;
     if (GEMM_REGISTERS == 32 && m >= 7 && m <= 9 && n <= 1024) s->width = 3; /* 7 to 9 rows fit one tile of width 3 */
     if (GEMM_REGISTERS == 32 && m > DIRECT_ROWS && m <= TWO_TILES) s->width = 3;
+    const int64_t four = ceil_div(s->vectors, 4), three = ceil_div(s->vectors, 3);
+    if (GEMM_REGISTERS == 32 && m > TWO_TILES && four > 4 && four < 16 && four % 2 != 0 && three % 2 == 0)
+        s->width = 3; /* an even number of tasks */
     if (m <= WIDE_ROWS && s->mode == B_IN_PLACE) s->width = ceil_div(s->vectors, ceil_div(s->vectors, WIDEST));
     const int64_t narrow = (s->width - s->vectors % s->width) % s->width; /* panels one narrower, so that no sliver is left */
     const int64_t rest = s->vectors - narrow * (s->width - 1);
