@@ -12,7 +12,7 @@
  *   flipped  A transposed and few columns: the transposed product is computed in one of the two ways below, and turned
  *   panels   up to BLOCK_ROWS rows: a task takes a slab of panels.  While its first tile reads B where it lies, it writes the packed panel from which
  *            the others read, and the tiles after it prefetch the next panel.  A is read in place, or packed first by all threads if its strides are
- *            awkward.  With few rows (DIRECT_ROWS, TWO_TILES) B is only read in place, its next rows prefetched into L1
+ *            awkward.  With few rows (DIRECT_ROWS, TWO_TILES) or a B in L2 it is only read in place, its next rows prefetched into L1
  *   shared   more rows: all threads pack a group of B, then each takes blocks of rows, which it packs for itself if their strides are awkward.  With a
  *            short k and a large C the rows are taken a strip at a time, so that C is written along its rows
  *
@@ -49,6 +49,7 @@ enum {
     NEAR_FLOATS = 1 << 16,   /* a matrix no larger than this is close enough to be read in any order */
     NEAR_ROWS = 8,           /* so many rows of B ahead are prefetched from L2 */
     L2_FLOATS = 1 << 18,     /* and this much stays in L2 */
+    FAR_FLOATS = 1 << 19,    /* a C beyond this is fetched before it is written */
     TURNED_FLOATS = 1 << 17, /* a transposed A that is read in place */
     FEW_COLUMNS = 16,        /* up to this many columns of C, and from ... */
     LONG_K = 64,             /* ... this k on, rows of A are read in dot products; below it A is read in place even if it is transposed */
@@ -70,7 +71,7 @@ typedef struct plan {
     int64_t vectors, panels, width, wide; /* the first `wide` panels have `width` vectors, the others one less */
     int64_t k_blocks, kc;
     b_mode mode;
-    int far;                            /* C is larger than L2 */
+    int far;                            /* C is larger than FAR_FLOATS */
     int near;                           /* B_IN_PLACE: its rows are prefetched into L1 */
     int64_t a_ld, super_rows;           /* packed A: floats per row of a block of k (0 when A is read where it lies), rows at a time */
     int64_t block_rows, slab;           /* rows and panels of a task */
@@ -157,7 +158,7 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     const int close = in_l1 || (g->m > direct_rows && g->b_row % TILE_LINE == 0 && (double)g->k * (double)g->n <= NEAR_FLOATS);
     s.near = s.mode == B_IN_PLACE && !close && prefetched;
     plan_panels(&s, g->m, g->n);
-    s.far = (double)g->m * (double)g->n > L2_FLOATS;
+    s.far = (double)g->m * (double)g->n > FAR_FLOATS;
     const int streams_c = s.far && g->k <= LONG_K && (double)g->k * (double)g->n <= L1_FLOATS;
     const int shared = !half && s.mode != B_IN_PLACE && s.work > TINY && (g->m > BLOCK_ROWS || streams_c);
 
@@ -544,20 +545,12 @@ typedef struct thin_run {
 static int is_column(thin_form form) { return form == THIN_COLUMN_DOTS || form == THIN_COLUMN_SWEEP; }
 static int is_few(thin_form form) { return form == THIN_FEW_DOTS; }
 
-/* Columns [begin, end) of a row of C.  Always all of them: what is this near is not shared between threads, and the number of chains follows from n. */
-static void row_columns(const thin *t, int64_t begin, int64_t end)
-{
-    for (; end - begin >= ROW_VECTORS * VL; begin += ROW_VECTORS * VL) row_all(t, begin);
-    for (; end - begin >= ROW_VECTORS / 2 * VL; begin += ROW_VECTORS / 2 * VL) row_half(t, begin);
-    if (begin < end) row_rest(t, begin, end);
-}
-
 static void run_thin_columns(void *arg, int64_t begin, int64_t end, int worker)
 {
     const thin_run *r = arg;
     const cj_gemm *g = r->g;
     (void)worker;
-    if (r->form == THIN_ROW) row_columns(&r->t, begin, end);
+    if (r->form == THIN_ROW) row_columns(&r->t, begin, end); /* all of them: what is this near is not shared between threads */
     else if (r->form == THIN_SWEEP || r->form == THIN_COLUMN_SWEEP) sweep(&r->t, begin, end);
     else dots(&r->t, begin, end);
     if (!g->tail) return;

@@ -346,6 +346,14 @@ static void row_rest(const thin *t, int64_t j, int64_t end)
     rows[V - 1](t, j, (int)(end - j - (V - 1) * VL));
 }
 
+/* Columns [begin, end) of y.  The chains of a column follow from both. */
+static void row_columns(const thin *t, int64_t begin, int64_t end)
+{
+    for (; end - begin >= ROW_VECTORS * VL; begin += ROW_VECTORS * VL) row_all(t, begin);
+    for (; end - begin >= ROW_VECTORS / 2 * VL; begin += ROW_VECTORS / 2 * VL) row_half(t, begin);
+    if (begin < end) row_rest(t, begin, end);
+}
+
 enum { SWEEP_ROWS = 4, SWEEP_FLOATS = 6144 /* of y in L1 */ };
 
 /* Columns [j0, j1) of y. */
