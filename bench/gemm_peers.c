@@ -41,6 +41,22 @@ enum { MAX_PEERS = 3 };
 
 static void *symbol(void *library, const char *name) { return library ? dlsym(library, name) : NULL; }
 
+/* OpenBLAS and BLIS choose their kernels by a list of processors that were known when they were built: on a newer Intel processor they fall back to those for
+ * SSE3 and AVX2.  With AVX-512 they shall have the kernels that they have for it; what the environment says goes first.  BLIS 0.x counts its architectures
+ * from 0, which is Skylake-X, and reads the variable at its first product. */
+static void choose_kernels(void *blis)
+{
+#if defined __x86_64__
+    if (!__builtin_cpu_is("intel") || !__builtin_cpu_supports("avx512f")) return;
+    setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+    const char *(*version)(void) = NULL;
+    *(void **)&version = symbol(blis, "bli_info_get_version_str");
+    if (version && strncmp(version(), "0.", 2) == 0) setenv("BLIS_ARCH_TYPE", "0", 0);
+#else
+    (void)blis;
+#endif
+}
+
 /* Opens what is installed; returns how many.  The environment shortens the time that idle peers spin after a product (to some 100 µs): long enough for
  * the next product of their own burst, short enough not to steal the core from the next program's. */
 static int open_peers(cj_peer peers[MAX_PEERS])
@@ -48,7 +64,9 @@ static int open_peers(cj_peer peers[MAX_PEERS])
     setenv("OPENBLAS_THREAD_TIMEOUT", "19", 0);
     setenv("GOMP_SPINCOUNT", "5000", 0);
     int n = 0;
-    void *openblas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL), *blis = dlopen("libblis.so.4", RTLD_NOW | RTLD_LOCAL);
+    void *blis = dlopen("libblis.so.4", RTLD_NOW | RTLD_LOCAL);
+    choose_kernels(blis); /* before OpenBLAS, which reads the environment while it is opened */
+    void *openblas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     void *dnnl = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
     cj_peer p = { .name = "openblas" };
     *(void **)&p.cblas = symbol(openblas, "cblas_sgemm");

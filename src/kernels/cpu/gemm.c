@@ -13,7 +13,7 @@
  *   flipped  A transposed and few columns: the transposed product is computed in one of the two ways below, and turned
  *   panels   up to BLOCK_ROWS rows: a task takes a slab of panels.  While its first tile reads B where it lies, it writes the packed panel from which
  *            the others read, and the tiles after it prefetch the next panel.  A is read in place, or packed first by all threads if its strides are
- *            awkward.  With few rows (DIRECT_ROWS, TWO_TILES) B is only read in place, its next rows prefetched into L1
+ *            awkward.  With few rows (DIRECT_ROWS, TWO_TILES) or a B in L2 it is only read in place, its next rows prefetched into L1
  *   shared   more rows: all threads pack a group of B, then each takes blocks of rows, which it packs for itself if their strides are awkward.  With a
  *            short k and a large C the rows are taken a strip at a time, so that C is written along its rows
  *
@@ -38,6 +38,7 @@ enum {
     PACK_A_PANELS = 3,      /* from this many panels on, copying A pays for itself */
     DIRECT_ROWS = 12,       /* up to this many rows B is read where it lies: a copy would be used once or twice ... */
     TWO_TILES = 18,         /* ... and up to this many, which are two tiles of width 3, if its rows are prefetched into L1 */
+    UNEVEN_ROWS = 64,       /* up to this many rows a B in L2 is read where it lies even if its rows do not begin on cache lines */
     STRIP_ROWS = 12,        /* rows that are taken through all panels at a time where k is short, so that C is written along its rows */
     SHARED_ROWS = 240,      /* about so many rows per task when B is packed for all: 480 KiB of A */
     GROUP_COLUMNS = 2048,   /* columns of B packed at a time ... */
@@ -45,15 +46,19 @@ enum {
     PACK_ROWS = 32,         /* rows of A packed in one go */
     TURN_ROWS = 256,        /* rows of C turned in one go when they were computed as columns */
     THIN_ROWS = 16,         /* up to this many rows, transposed B is read in dot products instead of being packed */
-    NEAR_FLOATS = 1 << 16,  /* a matrix no larger than this is close enough to be read in any order */
-    NEAR_ROWS = 8,          /* so many rows of B ahead are prefetched from L2 */
-    L2_FLOATS = 1 << 18,    /* and this much stays in L2 */
-    FEW_COLUMNS = 16,       /* up to this many columns of C, and from ... */
-    LONG_K = 64,            /* ... this k on, rows of A are read in dot products; below it A is read in place even if it is transposed */
-    FLIPPED_COLUMNS = 256,  /* no more columns than this are computed as rows */
-    STACK_PANEL = 4096,     /* floats: a panel this small is packed on the stack, without workspace */
-    TINY = 64 * 64 * 64,    /* products up to this m*n*k go straight to the tiles ... */
-    L1_FLOATS = 8192,       /* ... if B fits in L1 */
+    DOTS_ROWS = 4,          /* more rows than these are, where k is short (DOTS_K + 8 m): turning B costs less than folding the sums */
+    DOTS_K = 64,
+    NEAR_FLOATS = 1 << 16,   /* a matrix no larger than this is close enough to be read in any order */
+    NEAR_ROWS = 8,           /* so many rows of B ahead are prefetched from L2 */
+    L2_FLOATS = 1 << 18,     /* and this much stays in L2 */
+    FAR_FLOATS = 1 << 19,    /* a C beyond this is fetched before it is written */
+    TURNED_FLOATS = 1 << 17, /* a transposed A that is read in place */
+    FEW_COLUMNS = 16,        /* up to this many columns of C, and from ... */
+    LONG_K = 64,             /* ... this k on, rows of A are read in dot products; below it A is read in place even if it is transposed */
+    FLIPPED_COLUMNS = 256,   /* no more columns than this are computed as rows */
+    STACK_PANEL = 4096,      /* floats: a panel this small is packed on the stack, without workspace */
+    TINY = 64 * 64 * 64,     /* products up to this m*n*k go straight to the tiles ... */
+    L1_FLOATS = 8192,        /* ... if B fits in L1 */
 };
 static const double PARALLEL_WORK = 2.5e5;     /* m*n*k below which a second thread costs more than it brings */
 static const double PARALLEL_THIN = 1e5;       /* the same for products that only stream a matrix */
@@ -68,7 +73,7 @@ typedef struct plan {
     int64_t vectors, panels, width, wide; /* the first `wide` panels have `width` vectors, the others one less */
     int64_t k_blocks, kc;
     b_mode mode;
-    int far;                            /* C is larger than L2 */
+    int far;                            /* C is larger than FAR_FLOATS */
     int near;                           /* B_IN_PLACE: its rows are prefetched into L1 */
     int64_t a_ld, super_rows;           /* packed A: floats per row of a block of k (0 when A is read where it lies), rows at a time */
     int64_t block_rows, slab;           /* rows and panels of a task */
@@ -101,6 +106,9 @@ static void plan_panels(plan *s, int64_t m, int64_t n)
     s->width = TILE_WIDTH;
     if (GEMM_REGISTERS == 32 && m >= 7 && m <= 9 && n <= 1024) s->width = 3; /* 7 to 9 rows fit one tile of width 3 */
     if (GEMM_REGISTERS == 32 && m > DIRECT_ROWS && m <= TWO_TILES) s->width = 3;
+    const int64_t four = ceil_div(s->vectors, 4), three = ceil_div(s->vectors, 3);
+    if (GEMM_REGISTERS == 32 && m > TWO_TILES && four > 4 && four < 16 && four % 2 != 0 && three % 2 == 0)
+        s->width = 3; /* an even number of tasks */
     if (m <= WIDE_ROWS && s->mode == B_IN_PLACE) s->width = ceil_div(s->vectors, ceil_div(s->vectors, WIDEST));
     const int64_t narrow = (s->width - s->vectors % s->width) % s->width; /* panels one narrower, so that no sliver is left */
     const int64_t rest = s->vectors - narrow * (s->width - 1);
@@ -109,11 +117,12 @@ static void plan_panels(plan *s, int64_t m, int64_t n)
     if (s->wide * s->width < s->vectors) s->panels += ceil_div(s->vectors - s->wide * s->width, s->width - 1);
 }
 
-/* Whether A is better copied: its rows share their cache sets, or it is transposed.  With a short k, the tile's part of a transposed A fits in L1. */
+/* Whether A is better copied: its rows share their cache sets, or it is transposed.  With a short k, the tile's part of a transposed A fits in L1; and
+ * one line per step comes in time from L2. */
 static int is_awkward(const cj_gemm *g)
 {
     if (g->a_col == 1) return g->a_row % 1024 == 0;
-    return g->a_row != 1 || g->k > LONG_K;
+    return g->a_row != 1 || (g->k > LONG_K && (double)g->m * (double)g->k > TURNED_FLOATS);
 }
 
 /* Many rows: all threads pack a group of B together, then each takes blocks of rows. */
@@ -144,14 +153,16 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     const int in_l1 = (double)g->k * (double)g->n <= L1_FLOATS && (s.work <= TINY || s.vectors <= TILE_WIDTH);
     const int prefetched = g->b_row % TILE_LINE != 0 || (double)g->k * (double)g->n <= L2_FLOATS;
     const int direct_rows = GEMM_REGISTERS == 32 && prefetched ? TWO_TILES : DIRECT_ROWS;
+    const int in_l2 = GEMM_REGISTERS == 32 && (double)g->k * (double)g->n <= L2_FLOATS && !awkward_a &&
+                      g->m <= (g->b_row % TILE_LINE == 0 ? BLOCK_ROWS : UNEVEN_ROWS);
     if (half || !by_rows || ragged) s.mode = B_PACKED;
-    else s.mode = g->m <= direct_rows || in_l1 ? B_IN_PLACE : B_COPIED_BY_TILE;
-    s.near = s.mode == B_IN_PLACE && !in_l1 && prefetched;
+    else s.mode = g->m <= direct_rows || in_l1 || in_l2 ? B_IN_PLACE : B_COPIED_BY_TILE;
+    const int close = in_l1 || (g->m > direct_rows && g->b_row % TILE_LINE == 0 && (double)g->k * (double)g->n <= NEAR_FLOATS);
+    s.near = s.mode == B_IN_PLACE && !close && prefetched;
     plan_panels(&s, g->m, g->n);
-    s.far = (double)g->m * (double)g->n > L2_FLOATS;
+    s.far = (double)g->m * (double)g->n > FAR_FLOATS;
     const int streams_c = s.far && g->k <= LONG_K && (double)g->k * (double)g->n <= L1_FLOATS;
-    const int shared =
-        !half && s.mode != B_IN_PLACE && s.work > TINY && (g->m > BLOCK_ROWS || (awkward_a && g->m >= SHARED_ROWS) || streams_c);
+    const int shared = !half && s.mode != B_IN_PLACE && s.work > TINY && (g->m > BLOCK_ROWS || streams_c);
 
     const int64_t kc = shared || s.mode == B_IN_PLACE ? KC : g->m > FEW_ROWS ? KC_FEW_ROWS : KC_LEAST_ROWS;
     s.k_blocks = g->k > 0 ? ceil_div(g->k, kc) : 1;
@@ -216,6 +227,13 @@ GEMM_INLINE void call_tail(const cj_gemm *g, int64_t item, int64_t i0, int64_t r
     g->tail(g->tail_arg, item, i0, i0 + rows, j0, j1);
 }
 
+/* The right edge of a panel.  Where B is read (or copied) as it lies, the last vector is moved back to end with the row, if a column lies before it. */
+GEMM_INLINE void set_edge(tile *t, int V, int64_t columns, int in_place)
+{
+    t->last = (int)(columns - (V - 1) * VL);
+    if (GEMM_MASKS_ARE_FREE && in_place && V > 1) t->back = t->b_back = VL - t->last;
+}
+
 /* All row tiles of one panel; t holds everything but the rows.  mode B_COPY: the first tile writes the packed panel, from which the others read.  The
  * others (or all) fetch the next panel (t->next, if any) into L2: a column of cache lines each, half of one if there are tiles enough, or else the first
  * of them everything. */
@@ -240,7 +258,7 @@ static void panel_rows(tile *t, int V, int64_t rows, int mode, const cj_gemm *ta
             turn++;
         }
         tiles[V - 1][height - 1][mode](t);
-        if (mode == B_COPY) t->b = t->copy, t->b_row = (int64_t)V * VL, mode = B_PLAIN;
+        if (mode == B_COPY) t->b = t->copy, t->b_row = (int64_t)V * VL, t->b_back = 0, mode = B_PLAIN;
         left -= height;
         t->a += height * t->a_row;
         t->c += height * t->c_row;
@@ -282,7 +300,8 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
         for (int64_t q = panel0; q < panel1; q++) {
             int V;
             const int64_t j0 = panel_at(s, q, &V), columns = min64((int64_t)V * VL, g->n - j0);
-            tile t = { .k = kc, .last = (int)(columns - (V - 1) * VL), .add = !first || (g->accumulate && !half), .far = s->far };
+            tile t = { .k = kc, .add = !first || (g->accumulate && !half), .far = s->far };
+            set_edge(&t, V, columns, s->mode != B_PACKED);
             if (s->a_ld) {
                 t.a = r->packed_a + (kb * s->super_rows + i0 - r->row0) * s->a_ld;
                 t.a_row = s->a_ld, t.a_col = 1;
@@ -391,9 +410,9 @@ static void run_strip(const run *r, int64_t kb, const float *a, int64_t i0, int6
                    .b_row = (int64_t)V * VL,
                    .c = (float *)r->c + i0 * g->c_row + j0,
                    .c_row = g->c_row,
-                   .last = (int)(columns - (V - 1) * VL),
                    .add = kb > 0 || g->accumulate,
                    .far = s->far };
+        set_edge(&t, V, columns, 0);
         if (q + 1 < r->panel1 && s->strip == s->block_rows) t.next = t.b + s->kc * V * VL, t.next_row = t.b_row;
         if (final) {
             t.bias = g->bias ? (const float *)g->bias + j0 : NULL;
@@ -510,10 +529,10 @@ static thin_form thin_form_of(const cj_gemm *g)
         if (g->a_col == 1 && g->b_row == 1) return THIN_COLUMN_DOTS;
         return g->a_row == 1 && g->c_row == 1 && g->m >= 32 ? THIN_COLUMN_SWEEP : THIN_NO;
     }
-    if (g->b_row == 1 && g->b_col != 1 && g->a_col == 1 && g->m <= THIN_ROWS) return THIN_DOTS;
+    if (g->b_row == 1 && g->b_col != 1 && g->a_col == 1 && g->m <= (g->k < DOTS_K + 8 * g->m ? DOTS_ROWS : THIN_ROWS)) return THIN_DOTS;
     if (g->n <= FEW_COLUMNS && g->m > THIN_ROWS && g->a_col == 1 && g->k >= LONG_K && g->batch == 1) return THIN_FEW_DOTS;
     if (g->m > SWEEP_ROWS || g->b_col != 1) return THIN_NO;
-    if (g->m == 1 && g->n >= 4 * VL && g->n * g->k <= NEAR_FLOATS && (GEMM_MASKS_ARE_FREE || g->n % VL == 0)) return THIN_ROW;
+    if (g->m == 1 && g->n * g->k <= NEAR_FLOATS) return THIN_ROW;
     if (g->m > 1 && (g->b_row % TILE_LINE != 0 || g->n * g->k <= L2_FLOATS)) return THIN_NO;
     return g->n >= 256 ? THIN_SWEEP : THIN_NO;
 }
@@ -528,32 +547,12 @@ typedef struct thin_run {
 static int is_column(thin_form form) { return form == THIN_COLUMN_DOTS || form == THIN_COLUMN_SWEEP; }
 static int is_few(thin_form form) { return form == THIN_FEW_DOTS; }
 
-/* Columns [begin, end) of a row of C, in registers from the first step of k to the last. */
-static void row_columns(const thin *t, int64_t begin, int64_t end)
-{
-    for (int64_t left = ceil_div(end - begin, VL); left > 0;) {
-        const int V = (int)(left <= WIDEST ? left : left < 2 * WIDEST ? (left + 1) / 2 : WIDEST);
-        const tile x = { .k = t->k,
-                         .a = t->x,
-                         .a_col = t->x_col,
-                         .b = t->w + begin,
-                         .b_row = t->w_row,
-                         .c = t->y + begin,
-                         .bias = t->bias ? t->bias + begin : NULL,
-                         .last = (int)min64(end - begin - (int64_t)(V - 1) * VL, VL),
-                         .add = t->add,
-                         .relu = t->relu };
-        tiles[V - 1][0][B_PLAIN](&x);
-        left -= V, begin += (int64_t)V * VL;
-    }
-}
-
 static void run_thin_columns(void *arg, int64_t begin, int64_t end, int worker)
 {
     const thin_run *r = arg;
     const cj_gemm *g = r->g;
     (void)worker;
-    if (r->form == THIN_ROW) row_columns(&r->t, begin, end);
+    if (r->form == THIN_ROW) row_columns(&r->t, begin, end); /* all of them: what is this near is not shared between threads */
     else if (r->form == THIN_SWEEP || r->form == THIN_COLUMN_SWEEP) sweep(&r->t, begin, end);
     else dots(&r->t, begin, end);
     if (!g->tail) return;
@@ -737,9 +736,9 @@ static void gemm_small(const cj_gemm *g)
                    .c = (float *)g->c + j0,
                    .c_row = g->c_row,
                    .bias = g->bias ? (const float *)g->bias + j0 : NULL,
-                   .last = (int)(columns - (V - 1) * VL),
                    .add = g->accumulate,
                    .relu = g->act == CJ_GEMM_RELU };
+        set_edge(&t, V, columns, 1);
         panel_rows(&t, V, g->m, B_PLAIN, g->tail ? g : NULL, 0, 0, j0);
         left -= V;
         j0 += V * VL;

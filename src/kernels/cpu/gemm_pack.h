@@ -44,6 +44,57 @@ GEMM_INLINE void transpose_block(vf x[VL])
     }
 }
 
+#if defined CJ_ISA_AVX512
+/* dst[q*ld + l] = src[q + l*col] for 4 x 16 elements.  Lane L of x[r] comes from column 4L + r, put together by the loads; what remains is a transposition
+ * of 4 x 4 inside the lanes: half of the permutations that transpose_block has. */
+GEMM_INLINE void turn_four(float *dst, int64_t ld, const float *src, int64_t col)
+{
+    vf x[4];
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; r++) {
+        const float *p = src + r * col;
+        x[r] = _mm512_castps128_ps512(_mm_loadu_ps(p));
+        x[r] = _mm512_mask_broadcast_f32x4(x[r], 0x00f0, _mm_loadu_ps(p + 4 * col));
+        x[r] = _mm512_mask_broadcast_f32x4(x[r], 0x0f00, _mm_loadu_ps(p + 8 * col));
+        x[r] = _mm512_mask_broadcast_f32x4(x[r], 0xf000, _mm_loadu_ps(p + 12 * col));
+    }
+    const __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(x[0], x[1])), low23 = _mm512_castps_pd(_mm512_unpacklo_ps(x[2], x[3]));
+    const __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(x[0], x[1])), high23 = _mm512_castps_pd(_mm512_unpackhi_ps(x[2], x[3]));
+    vstore(dst, _mm512_castpd_ps(_mm512_unpacklo_pd(low01, low23)));
+    vstore(dst + ld, _mm512_castpd_ps(_mm512_unpackhi_pd(low01, low23)));
+    vstore(dst + 2 * ld, _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23)));
+    vstore(dst + 3 * ld, _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23)));
+}
+#endif
+
+/* The first `rows` rows (whole vectors of them, or on AVX-512 any four and more: the last four overlap) of whole vectors of columns; how many are done. */
+GEMM_INLINE int64_t turn_rows_of_blocks(float *dst, int64_t ld, const void *src, int64_t col, int64_t rows, int64_t columns, gemm_kind kind)
+{
+#if defined CJ_ISA_AVX512
+    if (kind == GEMM_F32) {
+        if (rows < 4) return 0;
+        for (int64_t j = 0; j < columns; j += VL)
+            for (int64_t q = 0; q < rows; q += 4) {
+                const int64_t i = q + 4 <= rows ? q : rows - 4;
+                turn_four(dst + i * ld + j, ld, (const float *)src + i + j * col, col);
+            }
+        return rows;
+    }
+#endif
+    const int64_t whole = rows - rows % VL;
+    for (int64_t j = 0; j < columns; j += VL) {
+        for (int64_t i = 0; i < whole; i += VL) {
+            vf x[VL];
+#pragma GCC unroll 16
+            for (int q = 0; q < VL; q++) x[q] = load_vf(src, i + (j + q) * col, kind);
+            transpose_block(x);
+#pragma GCC unroll 16
+            for (int q = 0; q < VL; q++) vstore(dst + (i + q) * ld + j, x[q]);
+        }
+    }
+    return whole;
+}
+
 GEMM_INLINE void pack_elements(float *dst, int64_t ld, const void *src, int64_t row, int64_t col, int64_t i0, int64_t i1, int64_t j0,
                                int64_t j1, gemm_kind kind)
 {
@@ -51,9 +102,28 @@ GEMM_INLINE void pack_elements(float *dst, int64_t ld, const void *src, int64_t 
         for (int64_t j = j0; j < j1; j++) dst[i * ld + j] = load1(src, i * row + j * col, kind);
 }
 
+/* The same for floats and unit row, with vectors that are not full. */
+static __attribute__((noinline)) void turn_edge(float *dst, int64_t ld, const float *src, int64_t col, int64_t i0, int64_t i1, int64_t j0,
+                                                int64_t j1)
+{
+    for (int64_t j = j0; j < j1; j += VL) {
+        const int columns = j1 - j < VL ? (int)(j1 - j) : VL;
+        for (int64_t i = i0; i < i1; i += VL) {
+            const int rows = i1 - i < VL ? (int)(i1 - i) : VL;
+            vf x[VL];
+#pragma GCC unroll 16
+            for (int q = 0; q < VL; q++) x[q] = q < columns ? vload_some(src + i + (j + q) * col, rows) : vzero();
+            transpose_block(x);
+#pragma GCC unroll 16
+            for (int q = 0; q < VL; q++)
+                if (q < rows) vstore_some(dst + (i + q) * ld + j, x[q], columns);
+        }
+    }
+}
+
 GEMM_INLINE void pack_kind(float *dst, int64_t ld, const void *src, int64_t row, int64_t col, int64_t rows, int64_t columns, gemm_kind kind)
 {
-    const int64_t whole_columns = columns - columns % VL, whole_rows = rows - rows % VL;
+    const int64_t whole_columns = columns - columns % VL;
     if (col == 1) {
         for (int64_t i = 0; i < rows; i++) {
             const void *s = kind_at(src, i * row, kind);
@@ -62,18 +132,14 @@ GEMM_INLINE void pack_kind(float *dst, int64_t ld, const void *src, int64_t row,
             for (int64_t j = whole_columns; j < columns; j++) d[j] = load1(s, j, kind);
         }
     } else if (row == 1) {
-        for (int64_t j = 0; j < whole_columns; j += VL) {
-            for (int64_t i = 0; i < whole_rows; i += VL) {
-                vf x[VL];
-#pragma GCC unroll 16
-                for (int q = 0; q < VL; q++) x[q] = load_vf(src, i + (j + q) * col, kind);
-                transpose_block(x);
-#pragma GCC unroll 16
-                for (int q = 0; q < VL; q++) vstore(dst + (i + q) * ld + j, x[q]);
-            }
+        const int64_t done = turn_rows_of_blocks(dst, ld, src, col, rows, whole_columns, kind);
+        if (kind == GEMM_F32) {
+            turn_edge(dst, ld, src, col, 0, rows, whole_columns, columns);
+            turn_edge(dst, ld, src, col, done, rows, 0, whole_columns);
+        } else {
+            pack_elements(dst, ld, src, row, col, 0, rows, whole_columns, columns, kind);
+            pack_elements(dst, ld, src, row, col, done, rows, 0, whole_columns, kind);
         }
-        pack_elements(dst, ld, src, row, col, 0, whole_rows, whole_columns, columns, kind);
-        pack_elements(dst, ld, src, row, col, whole_rows, rows, 0, columns, kind);
     } else {
         pack_elements(dst, ld, src, row, col, 0, rows, 0, columns, kind);
     }

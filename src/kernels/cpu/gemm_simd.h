@@ -1,6 +1,6 @@
 /* The few vector operations that the packed product needs, one definition per instruction set.
  *
- * vf holds VL floats; a vmask names the first 1..VL lanes, for the ragged right edge of C.  gemm_tile.h and gemm_pack.h are written once against
+ * vf holds VL floats; a vmask names the first 1..VL lanes (or the last), for the ragged right edge of C.  gemm_tile.h and gemm_pack.h are written once against
  * these names.  The product rule is vfma everywhere except in the portable build, which has no fused multiply-add to rely on.
  */
 #ifndef CJ_KERNELS_CPU_GEMM_SIMD_H
@@ -28,6 +28,7 @@ GEMM_INLINE vf vadd(vf a, vf b) { return _mm512_add_ps(a, b); }
 GEMM_INLINE vf vfma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 GEMM_INLINE vf vrelu(vf x) { return _mm512_max_ps(_mm512_setzero_ps(), x); } /* a NaN in the second operand comes through */
 GEMM_INLINE vmask vfirst(int lanes) { return (__mmask16)(0xffffU >> (16 - lanes)); }
+GEMM_INLINE vmask vlast(int lanes) { return (__mmask16)(0xffffU << (16 - lanes)); }
 GEMM_INLINE vf vload_first(const float *p, vmask m) { return _mm512_maskz_loadu_ps(m, p); }
 GEMM_INLINE void vstore_first(float *p, vf x, vmask m) { _mm512_mask_storeu_ps(p, m, x); }
 
@@ -127,6 +128,10 @@ GEMM_INLINE void vstore_first(float *p, vf x, vmask lanes)
     (void)lanes;
     vstore(p, x);
 }
+#endif
+
+#if !GEMM_MASKS_ARE_FREE
+GEMM_INLINE vmask vlast(int lanes) { return vfirst(lanes); } /* asked for by nobody: vectors begin where they do */
 #endif
 
 /* The first lanes (1..VL) of a vector in memory; the others are zero. */

@@ -5,14 +5,19 @@
  *   sweep y[i,j] = sum_p x[i,p] w[p,j]  up to four rows times row-major B (or a transposed A times one column): y stays in L1 while w streams by,
  *                                       eight rows at a time, in whole rows, as the hardware prefetcher likes it
  *
- * Both sum in an order that depends on k alone.
+ *   row   y[j] = sum_p x[p] w[p,j]      one row times row-major B that is near: y in registers
+ *
+ * All sum in an order that depends on k alone.
  */
 #ifndef CJ_KERNELS_CPU_GEMM_THIN_H
 #define CJ_KERNELS_CPU_GEMM_THIN_H
 
 #include "kernels/cpu/gemm_simd.h"
 
-enum { THIN_LINE = 16 }; /* floats in a cache line */
+enum {
+    THIN_LINE = 16,                  /* floats in a cache line */
+    ROW_VECTORS = GEMM_REGISTERS / 2 /* vectors of a row that are summed at a time */
+};
 
 /* The strides of y also serve a column of C (one column, y_row = 0 used by nobody). */
 typedef struct thin {
@@ -267,6 +272,87 @@ SWEEP(2, 4)
 SWEEP(3, 3)
 SWEEP(4, 2)
 #endif
+
+/* V vectors of one row of y from column j on, the last one of `lanes` columns, in registers from the first step of k to the last: w is read in long runs.
+ * Step p goes to chain p % chains, so that few vectors need not wait for their sums; the chains are added in the end.  V, chains and ragged (whether lanes
+ * is less than VL) are constants at every call. */
+GEMM_INLINE void row_run(const thin *t, const int V, const int chains, const int ragged, int64_t j, int lanes)
+{
+    const float *w = t->w + j, *x = t->x;
+    vf acc[4][ROW_VECTORS];
+#pragma GCC unroll 4
+    for (int h = 0; h < chains; h++) {
+#pragma GCC unroll 16
+        for (int v = 0; v < V; v++) acc[h][v] = vzero();
+    }
+#define ROW_STEP(h)                                                                                                                        \
+    do {                                                                                                                                   \
+        const vf xs = vset1(*x);                                                                                                           \
+        _Pragma("GCC unroll 16") for (int v = 0; v < V; v++)                                                                               \
+        {                                                                                                                                  \
+            const vf ws = ragged && v == V - 1 ? vload_some(w + v * VL, lanes) : vload(w + v * VL);                                        \
+            acc[h][v] = vfma(xs, ws, acc[h][v]);                                                                                           \
+        }                                                                                                                                  \
+        w += t->w_row, x += t->x_col;                                                                                                      \
+    } while (0)
+    int64_t p = t->k;
+    for (; p >= chains; p -= chains) {
+#pragma GCC unroll 4
+        for (int h = 0; h < chains; h++) ROW_STEP(h);
+    }
+    for (; p > 0; p--) ROW_STEP(0);
+#undef ROW_STEP
+    float *y = t->y + j;
+#pragma GCC unroll 16
+    for (int v = 0; v < V; v++) {
+        const int columns = v == V - 1 ? lanes : VL;
+        vf sum = acc[0][v];
+        if (chains > 1) sum = vadd(sum, acc[1][v]);
+        if (chains > 2) sum = vadd(sum, vadd(acc[2][v], acc[3][v]));
+        if (t->add) sum = vadd(vload_some(y + v * VL, columns), sum);
+        if (t->bias) sum = vadd(sum, vload_some(t->bias + j + v * VL, columns));
+        vstore_some(y + v * VL, t->relu ? vrelu(sum) : sum, columns);
+    }
+}
+static __attribute__((noinline)) void row_all(const thin *t, int64_t j) { row_run(t, ROW_VECTORS, 1, 0, j, VL); }
+static __attribute__((noinline)) void row_half(const thin *t, int64_t j) { row_run(t, ROW_VECTORS / 2, 1, 0, j, VL); }
+
+#define ROW(V, chains)                                                                                                                     \
+    static __attribute__((noinline)) void row_##V(const thin *t, int64_t j, int lanes)                                                     \
+    {                                                                                                                                      \
+        if (lanes < VL) row_run(t, V, chains, 1, j, lanes);                                                                                \
+        else row_run(t, V, chains, 0, j, VL);                                                                                              \
+    }
+ROW(1, 4)
+ROW(2, 4)
+ROW(3, 2)
+ROW(4, 2)
+#if GEMM_REGISTERS == 32
+ROW(5, 2)
+ROW(6, 2)
+ROW(7, 2)
+ROW(8, 1)
+#endif
+
+/* Columns [j, end), at most ROW_VECTORS / 2 vectors of them. */
+static void row_rest(const thin *t, int64_t j, int64_t end)
+{
+#if GEMM_REGISTERS == 32
+    static void (*const rows[])(const thin *, int64_t, int) = { row_1, row_2, row_3, row_4, row_5, row_6, row_7, row_8 };
+#else
+    static void (*const rows[])(const thin *, int64_t, int) = { row_1, row_2, row_3, row_4 };
+#endif
+    const int V = (int)((end - j + VL - 1) / VL);
+    rows[V - 1](t, j, (int)(end - j - (V - 1) * VL));
+}
+
+/* Columns [begin, end) of y.  The chains of a column follow from both. */
+static void row_columns(const thin *t, int64_t begin, int64_t end)
+{
+    for (; end - begin >= ROW_VECTORS * VL; begin += ROW_VECTORS * VL) row_all(t, begin);
+    for (; end - begin >= ROW_VECTORS / 2 * VL; begin += ROW_VECTORS / 2 * VL) row_half(t, begin);
+    if (begin < end) row_rest(t, begin, end);
+}
 
 enum { SWEEP_ROWS = 4, SWEEP_FLOATS = 6144 /* of y in L1 */ };
 

@@ -46,6 +46,8 @@ typedef struct tile {
     const float *next; /* the prefetching tiles meanwhile bring one line (or all) of each of the next rows of B, next_row apart, into L2 */
     int64_t next_row;
     int last;      /* lanes of the last vector that exist in C: 1..VL */
+    int back;      /* by so many columns the last vector begins earlier, to end with C; then it is its last lanes that count */
+    int b_back;    /* the same for B, unless it is a packed panel; both are 0 or VL - last */
     int add, relu; /* C += instead of C =; clamp at zero */
     int far;       /* C is not in L2 */
 } tile;
@@ -84,16 +86,19 @@ typedef struct tile_at {
 
 typedef struct tile_strides {
     int64_t row1, row2, row3, a_col, b_row, next_row;
+    int64_t b_last; /* where the last vector of B begins */
 } tile_strides;
 
-/* One step of k.  R, V and mode are constants at every call, so that all loops unroll and acc lives in registers. */
+/* One step of k.  R, V and mode are constants at every call, so that all loops unroll and acc lives in registers.  A masked load takes a turn of a
+ * multiply-add unit on some machines: only tiles of one vector, which may be wider than B, have one; the others read the last vector from further back. */
 GEMM_INLINE void tile_step(vf acc[TILE_MAX_ROWS][WIDEST], tile_at *x, const tile_strides *s, vmask last, const int R, const int V,
                            const int mode)
 {
     vf b[WIDEST];
     UNROLL for (int v = 0; v < V; v++)
     {
-        b[v] = GEMM_MASKS_ARE_FREE && v == V - 1 ? vload_first(x->b + v * VL, last) : vload(x->b + v * VL);
+        if (GEMM_MASKS_ARE_FREE && V == 1) b[v] = vload_first(x->b, last);
+        else b[v] = vload(x->b + (v == V - 1 ? s->b_last : v * VL));
         if (R > 1) VKEEP(b[v]);
         if (mode == B_COPY) vstore(x->copy + v * VL, b[v]);
     }
@@ -131,16 +136,17 @@ GEMM_INLINE void tile_steps(vf acc[TILE_MAX_ROWS][WIDEST], tile_at *at, const ti
 /* Where masks are not free, B must be readable up to a full last vector: the driver packs such a panel. */
 GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mode)
 {
-    const vmask last = vfirst(t->last);
+    const int64_t c_last = (V - 1) * VL - t->back;
+    const vmask last = t->back ? vlast(t->last) : vfirst(t->last);
     vf acc[TILE_MAX_ROWS][WIDEST];
     UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vzero();
 
-    tile_strides s = { t->a_row, 2 * t->a_row, 3 * t->a_row, t->a_col, t->b_row, t->next_row };
+    tile_strides s = { t->a_row, 2 * t->a_row, 3 * t->a_row, t->a_col, t->b_row, t->next_row, (V - 1) * VL - t->b_back };
     tile_at at = { .a0 = t->a, .b = t->b, .next = t->next, .copy = t->copy };
     if (R > 4) at.a4 = at.a0 + 4 * s.row1;
     if (R > 8) at.a8 = at.a0 + 8 * s.row1;
     /* Keeps the compiler from turning the address sums into one running pointer per row, which would spill. */
-    __asm__("" : "+r"(s.row1), "+r"(s.row2), "+r"(s.row3), "+r"(s.a_col), "+r"(s.b_row));
+    __asm__("" : "+r"(s.row1), "+r"(s.row2), "+r"(s.row3), "+r"(s.a_col), "+r"(s.b_row), "+r"(s.b_last));
 
     /* C is wanted at the end.  It is fetched in three goes on the way there: all at once would hold up the loads of B; but a short way leaves no time. */
     const int64_t steps = t->k > 64 && R >= 3 ? t->k / 4 : 0;
@@ -164,7 +170,7 @@ GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mod
         return;
     }
 #endif
-#define C_LOAD(p, v) (GEMM_MASKS_ARE_FREE && (v) == V - 1 ? vload_first((p) + (v)*VL, last) : vload((p) + (v)*VL))
+#define C_LOAD(p, v) (GEMM_MASKS_ARE_FREE && (v) == V - 1 ? vload_first((p) + c_last, last) : vload((p) + (v)*VL))
     float *c = t->c;
     const int64_t ldc = t->c_row;
     if (t->add) UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vadd(C_LOAD(c + i * ldc, v), acc[i][v]);
@@ -181,7 +187,7 @@ GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mod
     {
         UNROLL for (int v = 0; v < V; v++)
         {
-            if (GEMM_MASKS_ARE_FREE && v == V - 1) vstore_first(c + v * VL, acc[i][v], last);
+            if (GEMM_MASKS_ARE_FREE && v == V - 1) vstore_first(c + c_last, acc[i][v], last);
             else vstore(c + v * VL, acc[i][v]);
         }
     }

@@ -1,14 +1,14 @@
 /* Products of at most 16 x 16 elements and k <= 32, for instruction sets with masks: no setup, no table, one function per layout.  Those of a plain A
  * and B also serve any number of rows while n <= 16 and k is short.
  *
- * At this size the loads set the pace.  A broadcast from memory serves a single vector of C, so where rows of A are contiguous four of its elements
- * are fetched at once, repeated in every 128-bit lane, and spread by permutations, which run beside the loads:
+ * At this size the loads set the pace.  Where several rows of C share a vector, four elements of A are fetched at once, repeated in every 128-bit lane,
+ * and spread by permutations, which run beside the loads:
  *
  *   pairs    up to 8 columns: two rows of C share a vector
  *   fours    dense 4 x 4 blocks: four rows of C are a vector
- *   quads    up to 16 columns: a row of C per vector, half of the broadcasts from memory and half from permutations
+ *   quads    up to 16 columns: a row of C per vector, four steps of k at a time
  *   upright  A transposed and up to 4 columns: vectors run along the rows of C, which are turned at the end
- *   dots     one column: vectors run along k
+ *   dots     one column, or up to 4 and B transposed: vectors run along k
  *   rows     any other strides
  */
 #ifndef CJ_KERNELS_CPU_GEMM_TINY_H
@@ -57,31 +57,29 @@ GEMM_INLINE void tiny_rows(const cj_gemm *g, const float *b, int64_t b_row, vmas
     UNROLL for (int r = 0; r < R; r++, c += g->c_row) tiny_store(g, acc[r], c, columns, plain);
 }
 
-/* R rows of a plain A. */
-GEMM_INLINE void tiny_quads(const cj_gemm *g, const float *b, int64_t b_row, vmask columns, int64_t i, const int R)
+/* R rows of a plain A.  whole: B has all 16 columns, and its loads need no mask, which takes a turn of a multiply-add unit on some machines. */
+GEMM_INLINE void tiny_quads(const cj_gemm *g, const float *b, int64_t b_row, vmask columns, int64_t i, const int R, const int whole)
 {
-    const float *a = (const float *)g->a + i * g->a_row;
-    const int64_t a_row = g->a_row;
+    const float *a = (const float *)g->a + i * g->a_row, *a4 = a + (R > 4 ? 4 * g->a_row : 0);
+    int64_t row1 = g->a_row, row2 = 2 * row1, row3 = 3 * row1;
+    __asm__("" : "+r"(row1), "+r"(row2), "+r"(row3), "+r"(a4)); /* as in gemm_tile.h: two pointers instead of eight */
+#define QUAD_AT(r, q) ((r) < 4 ? a : a4)[(q) + ((r) % 4 == 0 ? 0 : (r) % 4 == 1 ? row1 : (r) % 4 == 2 ? row2 : row3)]
     vf acc[8];
     UNROLL for (int r = 0; r < R; r++) acc[r] = vzero();
     int64_t p = g->k;
-    for (; p >= 4; p -= 4, a += 4, b += 4 * b_row) {
-        const vf x0 = vload_first(b, columns), x1 = vload_first(b + b_row, columns), x2 = vload_first(b + 2 * b_row, columns),
-                 x3 = vload_first(b + 3 * b_row, columns);
-        UNROLL for (int r = 0; r < R; r++)
+    for (; p >= 4; p -= 4, a += 4, a4 += 4) {
+        UNROLL for (int q = 0; q < 4; q++, b += b_row)
         {
-            const float *q = a + r * a_row;
-            const vf four = load_quad(q);
-            acc[r] = vfma(vset1(q[0]), x0, acc[r]);
-            acc[r] = vfma(vset1(q[1]), x1, acc[r]);
-            acc[r] = vfma(SPREAD(four, 2), x2, acc[r]);
-            acc[r] = vfma(SPREAD(four, 3), x3, acc[r]);
+            vf x = whole ? vload(b) : vload_first(b, columns);
+            VKEEP(x);
+            UNROLL for (int r = 0; r < R; r++) acc[r] = vfma(vset1(QUAD_AT(r, q)), x, acc[r]);
         }
     }
-    for (; p > 0; p--, a++, b += b_row) {
+    for (; p > 0; p--, a++, a4++, b += b_row) {
         const vf x = vload_first(b, columns);
-        UNROLL for (int r = 0; r < R; r++) acc[r] = vfma(vset1(a[r * a_row]), x, acc[r]);
+        UNROLL for (int r = 0; r < R; r++) acc[r] = vfma(vset1(QUAD_AT(r, 0)), x, acc[r]);
     }
+#undef QUAD_AT
     const int plain = tiny_is_plain(g);
     float *c = (float *)g->c + i * g->c_row;
     UNROLL for (int r = 0; r < R; r++, c += g->c_row) tiny_store(g, acc[r], c, columns, plain);
@@ -174,14 +172,14 @@ static __attribute__((noinline)) void tiny_upright(const cj_gemm *g)
     for (int64_t i = 0; i < g->m; i++, c += g->c_row) tiny_store(g, vload_first(turned + 4 * i, columns), c, columns, plain);
 }
 
-/* One column, A and B contiguous along k: four rows at a time. */
-static __attribute__((noinline)) void tiny_dots(const cj_gemm *g)
+/* Column j, A and B contiguous along k: four rows at a time. */
+GEMM_INLINE void tiny_column(const cj_gemm *g, int64_t j)
 {
-    const float *b = g->b;
+    const float *b = (const float *)g->b + j * g->b_col;
     const int64_t k0 = g->k < VL ? g->k : VL, k1 = g->k - k0;
     const vmask first = vfirst((int)k0), second = k1 > 0 ? vfirst((int)k1) : 0;
     const vf b0 = vload_first(b, first), b1 = vload_first(b + VL, second);
-    const int plain = tiny_is_plain(g) && g->c_row == 1;
+    const int plain = tiny_is_plain(g);
     for (int64_t i = 0; i < g->m; i += 4) {
         const int64_t rows = g->m - i < 4 ? g->m - i : 4;
         vf x[4];
@@ -197,15 +195,24 @@ static __attribute__((noinline)) void tiny_dots(const cj_gemm *g)
         const vf four = vadd(_mm512_shuffle_ps(x01, x23, 0x44), _mm512_shuffle_ps(x01, x23, 0xee));
         const __m256 two = _mm256_add_ps(_mm512_castps512_ps256(four), _mm512_extractf32x8_ps(four, 1));
         const __m128 sum = _mm_add_ps(_mm256_castps256_ps128(two), _mm256_extractf128_ps(two, 1));
-        float *c = (float *)g->c + i * g->c_row;
-        if (plain) {
+        float *c = (float *)g->c + i * g->c_row + j;
+        if (plain && g->c_row == 1) {
             _mm_mask_storeu_ps(c, (__mmask8)vfirst((int)rows), sum);
             continue;
         }
         float y[4];
         _mm_storeu_ps(y, sum);
-        for (int64_t r = 0; r < rows; r++) tiny_store(g, vset1(y[r]), c + r * g->c_row, 1, 0);
+        for (int64_t r = 0; r < rows; r++, c += g->c_row) {
+            if (g->accumulate) y[r] = *c + y[r];
+            if (g->bias) y[r] += ((const float *)g->bias)[j];
+            *c = g->act == CJ_GEMM_RELU && y[r] < 0 ? 0 : y[r];
+        }
     }
+}
+
+static __attribute__((noinline)) void tiny_dots(const cj_gemm *g)
+{
+    for (int64_t j = 0; j < g->n; j++) tiny_column(g, j);
 }
 
 /* The layouts are functions of their own, entered by jumps: what one of them saves on the stack, the others need not. */
@@ -224,9 +231,11 @@ TINY_LAYOUT tiny_all_quads(const cj_gemm *g, const float *b, int64_t b_row)
 {
     const vmask columns = vfirst((int)g->n);
     int64_t i = 0;
-    for (; i + 8 <= g->m; i += 8) tiny_quads(g, b, b_row, columns, i, 8);
-    if (i + 4 <= g->m) tiny_quads(g, b, b_row, columns, i, 4), i += 4;
-    for (; i < g->m; i++) tiny_quads(g, b, b_row, columns, i, 1);
+    if (g->n == VL)
+        for (; i + 8 <= g->m; i += 8) tiny_quads(g, b, b_row, columns, i, 8, 1);
+    for (; i + 8 <= g->m; i += 8) tiny_quads(g, b, b_row, columns, i, 8, 0);
+    if (i + 4 <= g->m) tiny_quads(g, b, b_row, columns, i, 4, 0), i += 4;
+    for (; i < g->m; i++) tiny_quads(g, b, b_row, columns, i, 1, 0);
 }
 
 GEMM_INLINE void tiny_pairs_of(const cj_gemm *g, const float *b, int64_t b_row, const int all_eight)
@@ -236,7 +245,7 @@ GEMM_INLINE void tiny_pairs_of(const cj_gemm *g, const float *b, int64_t b_row, 
     for (; i + 8 <= g->m; i += 8) tiny_pairs(g, b, b_row, (__mmask8)columns, i, 4, all_eight);
     if (i + 4 <= g->m) tiny_pairs(g, b, b_row, (__mmask8)columns, i, 2, all_eight), i += 4;
     if (i + 2 <= g->m) tiny_pairs(g, b, b_row, (__mmask8)columns, i, 1, all_eight), i += 2;
-    for (; i < g->m; i++) tiny_quads(g, b, b_row, columns, i, 1);
+    for (; i < g->m; i++) tiny_quads(g, b, b_row, columns, i, 1, 0);
 }
 
 TINY_LAYOUT tiny_all_pairs(const cj_gemm *g, const float *b, int64_t b_row) { tiny_pairs_of(g, b, b_row, 0); }
@@ -287,7 +296,7 @@ GEMM_INLINE int is_tiny(const cj_gemm *g) { return g->n <= VL && g->m <= TINY_RO
 
 GEMM_INLINE void tiny_layout(const cj_gemm *g)
 {
-    if (g->n == 1 && g->a_col == 1 && g->b_row == 1 && g->k > 0) tiny_dots(g);
+    if ((g->n == 1 || (g->n <= 4 && g->b_col != 1)) && g->a_col == 1 && g->b_row == 1 && g->k > 0) tiny_dots(g);
     else if (g->a_row == 1 && g->a_col != 1 && g->n <= 4 && g->m > 4) tiny_upright(g);
     else if (g->b_col != 1 && g->n > 1) tiny_turned(g);
     else tiny_by_rows(g, g->b, g->b_row);
