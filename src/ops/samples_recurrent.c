@@ -57,7 +57,8 @@ void cj__samples_recurrent(cj_sample_list *l, const char *name)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const int64_t what = cases[i].what, T = cases[i].T, N = cases[i].N, I = cases[i].I, H = cases[i].H, G = gates[cell];
         if (what & OTHER && cell != CJ_RNN && cell != CJ_LIGHT_GRU) continue;
-        cj_sample *s = add(l, cases[i].label, sequence, CJ_SAMPLE_EXACT | CJ_SAMPLE_FLOAT | cases[i].flags);
+        /* not CJ_SAMPLE_EXACT: the products inside read transposed weights in another order */
+        cj_sample *s = add(l, cases[i].label, sequence, CJ_SAMPLE_FLOAT | cases[i].flags);
         input(s, what & BATCH_FIRST ? CJ_SHAPE(N, T, I) : CJ_SHAPE(T, N, I), real);
         input(s, CJ_SHAPE(G * H, I), real);
         input(s, CJ_SHAPE(G * H, H), real);
