@@ -58,19 +58,20 @@ settings() {
 
 use() {
     case $model in
-    gpt | gru | lstm | rnn) run sample killed --length 20 && [ -s out ] || fail sample ;;
-    dcgan | ddpm | rbm | vae) run sample killed --n 4 && [ -s killed/samples.npy ] || fail sample ;;
+    gpt | gru | lstm | rnn) { run sample killed --length 20 && [ -s out ]; } || fail sample ;;
+    dcgan | ddpm | rbm | vae) { run sample killed --n 4 && [ -s killed/samples.npy ]; } || fail sample ;;
     gcn) run predict killed lines.txt && fail "predict knows no other nodes" ;;
-    seq2seq) run predict killed lines.txt && [ -s out ] || fail predict ;;
+    seq2seq) { run predict killed lines.txt && [ -s out ]; } || fail predict ;;
     *) # rows as the network sees them: those of the test, in a file that NumPy would have written
         features=64
         case $model in glm | lasso | linear | ridge) features=10 ;; logistic) features=30 ;; esac
         awk -v f=$features 'BEGIN { for (i = 0; i < 3; i++) for (k = 0; k < f; k++) printf "%g%s", (i + k) % 5 / 5, k + 1 < f ? "," : "\n" }' >rows.csv
-        run predict killed rows.csv && [ "$(wc -l <out)" = 3 ] || fail predict
+        { run predict killed rows.csv && [ "$(wc -l <out)" = 3 ]; } || fail predict
         ;;
     esac
 }
 
+# shellcheck disable=SC2046 # names are words
 [ $# -gt 0 ] || set -- $("$cajal" models --json | sed -n 's/.*"name":"\([^"]*\)".*/\1/p')
 [ $# -ge 1 ] || { echo "there are no models"; exit 1; }
 for model in "$@"; do
