@@ -181,7 +181,8 @@ static bool open_kept(app_job *j, const char *folder)
     } else if (j->task == CJ_TASK_NEXT_TOKEN && cj_run_fact(j->ctx, folder, "alphabet", hex, sizeof hex)) {
         d->is_text = true;
         for (int i = 0; i < 256; i++) d->number[i] = -1;
-        for (unsigned byte; sscanf(hex + 2 * d->classes, "%2x", &byte) == 1 && d->classes < 256;) {
+        for (const char *at = hex; at[0] && at[1] && d->classes < 256; at += 2) {
+            const unsigned long byte = strtoul((char[]){ at[0], at[1], 0 }, NULL, 16);
             d->symbol[d->classes] = (unsigned char)byte;
             d->number[byte] = (int16_t)d->classes++;
         }
@@ -291,7 +292,7 @@ int app_job_open(app_job *j, const app_job_opts *o)
     if (o->folder && !cj_settings_load(j->settings, o->folder)) return app_fail(j->ctx);
     cj_seed(j->ctx, (uint64_t)cj_settings_get(j->settings, "seed"));
     status = open_data(j, o, data);
-    if (status) return status;
+    if (status || !j->data) return status ? status : APP_FAILED;
     j->net = app_build(j);
     return cj_ok(j->ctx) && j->net ? APP_OK : app_fail(j->ctx);
 }
@@ -316,7 +317,7 @@ int app_job_load(app_job *j, const char *folder, const char *device, const char 
     int status = app_job_open(j, &(app_job_opts){ .folder = folder, .device = device, .threads = threads, .use = true });
     if (status) return status;
     char alphabet[640];
-    if (j->data->is_text && cj_run_fact(j->ctx, folder, "alphabet", alphabet, sizeof alphabet) &&
+    if (j->data && j->data->is_text && cj_run_fact(j->ctx, folder, "alphabet", alphabet, sizeof alphabet) &&
         strcmp(alphabet, cj_settings_text(j->settings, "alphabet")) != 0)
         return app_error("the text %s has other symbols now than when %s was trained", j->data->name, folder);
     *step = cj_run_load(j->net, folder, best);

@@ -28,9 +28,9 @@ static bool write_merges(const cj_tokeniser *t, cj_writer *w)
     cj_merge *sorted = bytes ? cj__alloc(t->ctx, bytes) : NULL;
     int64_t n = 0;
     bool ok = !bytes || sorted;
-    for (int64_t i = 0; ok && i < t->merge_places; i++)
+    for (int64_t i = 0; sorted && i < t->merge_places; i++)
         if (t->merge[i].made) sorted[n++] = t->merge[i];
-    if (ok && n) qsort(sorted, (size_t)n, sizeof *sorted, by_rank);
+    if (n) qsort(sorted, (size_t)n, sizeof *sorted, by_rank);
     for (int64_t i = 0; ok && i < n; i++)
         ok = cj__writer_print(w, "%d %d %d\n", (int)sorted[i].left, (int)sorted[i].right, (int)sorted[i].made - 1);
     if (sorted) cj__free(t->ctx, sorted, bytes);
