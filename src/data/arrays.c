@@ -58,14 +58,18 @@ static cj_tensor *idx_read(const cj_bytes *b)
     if (!p) return NULL;
     cj_shape shape = { .ndim = ndim };
     size_t at = 4 + 4 * (size_t)ndim, size = sizes[type - 8], n = 1;
+    bool empty = false;
     for (int d = 0; d < ndim; d++) {
         shape.dim[d] = cj__get32_big(p + 4 * d);
-        if (shape.dim[d] && n > CJ_MAX_FILE / (size_t)shape.dim[d]) /* n stays below 2^31 */
+        empty |= !shape.dim[d];
+        if (!shape.dim[d]) continue; /* a huge size beside one of 0 counts too */
+        if (n > CJ_MAX_FILE / (size_t)shape.dim[d]) /* n stays below 2^31 */
             return cj__bytes_error(b, 4 + 4 * (size_t)d, "sizes that fit %zu bytes were expected, %lld was found", b->n - at,
                                    (long long)shape.dim[d]),
                    NULL;
         n *= (size_t)shape.dim[d];
     }
+    if (empty) n = 0;
     if (b->n - at != n * size)
         return cj__bytes_error(b, at, "%zu bytes of elements were expected, %zu were found", n * size, b->n - at), NULL;
     return idx_tensor(b, type, size, at, n, shape);

@@ -59,8 +59,8 @@ bool(cj__source_error)(const cj_source *s, int64_t at, const char *format, ...)
 bool cj__bytes_of_shape(cj_dtype dtype, const cj_shape *shape, int64_t *bytes)
 {
     *bytes = (int64_t)cj_dtype_size(dtype);
-    for (int d = 0; d < shape->ndim; d++) /* sizes of 0 last: a huge one beside them counts too */
-        if (shape->dim[d] && __builtin_mul_overflow(*bytes, shape->dim[d], bytes)) return false;
+    for (int d = 0; d < shape->ndim; d++) /* sizes of 0 last: a huge one beside them counts too; 1/64 as for the elements of a tensor */
+        if (shape->dim[d] && (__builtin_mul_overflow(*bytes, shape->dim[d], bytes) || *bytes > INT64_MAX / 64)) return false;
     for (int d = 0; d < shape->ndim; d++) *bytes *= shape->dim[d] != 0;
     return true;
 }
