@@ -3,6 +3,8 @@
 
 #include <cajal/cajal.h>
 
+#include "train/manifest.h"
+
 static cj_ctx *c;
 
 #define READER(name, call)                                                                                                                 \
@@ -164,6 +166,57 @@ static void what_readers_say(void **state)
     }
 }
 
+#if defined CJ_HAVE_CJSON
+/* The files of a run folder, each with one thing wrong. */
+static void what_a_run_says(void **state)
+{
+    (void)state;
+#define MODEL(file) "\"model\": {\"name\": \"" file "\", \"bytes\": 1, \"crc32\": 1}"
+#define CHECKPOINT(file)                                                                                                                   \
+    "{\"number\": 1, \"step\": 1, \"metrics_bytes\": 0, " MODEL(file) ", \"state\": {\"name\": \"s\", \"bytes\": 1, \"crc32\": 1}}"
+    const struct {
+        const char *file, *text, *says;
+    } cases[] = {
+        { "config.json", "", "config.json: at byte 0: a JSON object was expected, the end was found" },
+        { "config.json", "[1]", "config.json: at byte 0: a JSON object was expected, '[1]' was found" },
+        { "config.json", "{\"lr\": 0.1", "config.json: at byte 10: a JSON object was expected, the end was found" },
+        { "config.json", "{} x", "config.json: at byte 3: a JSON object was expected, 'x' was found" },
+        { "config.json", "{\"epochs\": [1]}",
+          "config.json: at byte 2: a number or a short text was expected for 'epochs', something else was found" },
+        { "config.json", "{\"steps\": 1}",
+          "config.json: at byte 0: a number or a short text was expected for 'epochs', nothing was found" },
+        { "config.json", "{\"epochs\": 1, \"steps\": -2}",
+          "config.json: at byte 15: setting steps: at least 0 was expected, '-2' was found" },
+        { "MANIFEST.json", "{\"checkpoints\": 1}", "MANIFEST.json: at byte 2: a list was expected in the manifest's checkpoints, " },
+        { "MANIFEST.json", "{\"checkpoints\": [{\"number\": 1, \"step\": -1}]}",
+          "MANIFEST.json: at byte 32: a whole number was expected in the manifest's step, " },
+        { "MANIFEST.json", "{\"checkpoints\": [" CHECKPOINT("../m") "]}",
+          "MANIFEST.json: at byte 73: a file name was expected in the manifest's model.name, " },
+        { "MANIFEST.json", "{\"checkpoints\": [" CHECKPOINT("m") ", " CHECKPOINT("/m") "]}",
+          "MANIFEST.json: at byte 215: a file name was expected in the manifest's model.name, " },
+        { "MANIFEST.json", "{\"checkpoints\": [" CHECKPOINT("m") ", " CHECKPOINT("m") ", " CHECKPOINT("m") "]}",
+          "a list of two was expected in the manifest's checkpoints, " },
+        { "metrics.jsonl", "{\"step\": 1}\n{\"step\" 2}\n", "metrics.jsonl: at byte 20: a JSON object was expected, '2}' was found" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_all(in_folder(cases[i].file), cases[i].text, strlen(cases[i].text));
+        cj_scope s = cj_scope_open(c);
+        cj_generation g[CJ_GENERATIONS];
+        double v[8];
+        bool read = strcmp(cases[i].file, "config.json") == 0 ? cj_settings_load(cj_settings_new(c, NULL), folder)
+                    : strcmp(cases[i].file, "MANIFEST.json") == 0
+                        ? cj__manifest_read(c, folder, g) >= 0
+                        : cj_run_metrics(c, folder, (const char *const[]){ "step" }, 1, v, 8) >= 0;
+        if (read) fail_msg("%s: it was read", cases[i].text);
+        if (cj_error(c) != CJ_EFILE || !strstr(cj_message(c), cases[i].says) || !strstr(cj_message(c), "found"))
+            fail_msg("%s: \"%s\" does not say \"%s\"", cases[i].text, cj_message(c), cases[i].says);
+        cj_scope_close(s);
+        cj_clear(c);
+        unlink(in_folder(cases[i].file));
+    }
+}
+#endif
+
 static int setup(void **state)
 {
     if (folder_make(state)) return -1;
@@ -178,6 +231,11 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(what_readers_say) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_readers_say),
+#if defined CJ_HAVE_CJSON
+        cmocka_unit_test(what_a_run_says),
+#endif
+    };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -337,6 +337,9 @@ struct cj_backend {
 bool cj__error(cj_ctx *c, cj_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static inline bool cj__refused(bool recorded) { return (void)recorded, false; }
 #define cj__error(...) cj__refused((cj__error)(__VA_ARGS__))
+
+/* Takes the error back, to say it in another way: its code, and its sentence without the position in the program. */
+cj_code cj__error_take(cj_ctx *c, char message[CJ_MAX_MESSAGE]);
 /* "[64, 784]" into a rotating per-thread buffer. */
 const char *cj__shape_text(int ndim, const int64_t *shape);
 const char *cj__tensor_text(const cj_tensor *t);

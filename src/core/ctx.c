@@ -84,10 +84,24 @@ static void record_error(cj_ctx *c, cj_code code, const char *format, va_list ar
     }
 }
 
+/* The bytes of the message before its position. */
+static size_t sentence_length(const cj_ctx *c)
+{
+    const char *position = here.file ? strrchr(c->message, '(') : NULL;
+    return position && position > c->message ? (size_t)(position - 1 - c->message) : strlen(c->message);
+}
+
+cj_code cj__error_take(cj_ctx *c, char message[CJ_MAX_MESSAGE])
+{
+    cj_code code = c->error;
+    snprintf(message, CJ_MAX_MESSAGE, "%.*s", (int)sentence_length(c), c->message);
+    cj_clear(c);
+    return code;
+}
+
 void cj__error_at(cj_ctx *c, const char *path, const char *file, int line)
 {
-    char *position = here.file ? strrchr(c->message, '(') : NULL;
-    size_t n = position && position > c->message ? (size_t)(position - 1 - c->message) : strlen(c->message);
+    size_t n = sentence_length(c);
     if (path) n += (size_t)snprintf(c->message + n, sizeof c->message - n, ", in %s", path);
     if (n >= sizeof c->message) n = sizeof c->message - 1;
     if (!file) return;

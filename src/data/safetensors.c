@@ -9,10 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "data/file.h"
+#include "data/json.h"
 
 #if defined CJ_HAVE_CJSON
-#include <cJSON.h>
 #include <math.h>
 
 #define MAX_HEADER 100000000
@@ -36,20 +35,11 @@ typedef struct entry {
 /* The file and its header, which is byte 8 of it. */
 typedef struct head {
     cj_reader *r;
-    const char *text;
+    cj_json json;
 } head;
 
-/* Where an entry's name stands in the file; a name that was written with escapes: the header's first byte. */
-static int64_t place_of(const head *h, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *s = h->text; (s = strstr(s, name)); s++)
-        if (s > h->text && s[-1] == '"' && s[n] == '"') return 8 + (s - h->text);
-    return 8;
-}
-
 /* "… in tensor 'name'": a tensor whose entry is wrong. */
-#define refuse(h, name, ...) cj__place_error((h)->r->ctx, (h)->r->op, (h)->r->path, place_of(h, name), __VA_ARGS__)
+#define refuse(h, name, ...) cj__place_error((h)->r->ctx, (h)->r->op, (h)->r->path, cj__json_place(&(h)->json, 0, name), __VA_ARGS__)
 
 static bool whole_number(const cJSON *j, int64_t *out)
 {
@@ -215,16 +205,9 @@ static cj_archive *read_header(cj_reader *r, char *text, int64_t n)
         cj__place_error(r->ctx, r->op, r->path, 8, "a header of UTF-8 text without zeros was expected, other bytes were found");
         return NULL;
     }
-    const char *end = NULL;
-    cJSON *root = cJSON_ParseWithLengthOpts(text, (size_t)n + 1, &end, 0);
-    cj_archive *a = NULL;
-    while (root && (*end == ' ' || *end == '\n' || *end == '\t' || *end == '\r')) end++;
-    if (!root || *end || !cJSON_IsObject(root))
-        cj__place_error(r->ctx, r->op, r->path, 8 + (end ? end - text : 0), "a JSON object as header was expected, '%.20s' was found",
-                        root && !*end ? text
-                        : end         ? end
-                                      : "");
-    else a = read_root(&(head){ r, text }, root, 8 + n);
+    head h = { r, { r->ctx, r->op, r->path, 8, text } };
+    cJSON *root = cj__json_object(&h.json, "a JSON object as header");
+    cj_archive *a = root ? read_root(&h, root, 8 + n) : NULL;
     cJSON_Delete(root);
     return a;
 }

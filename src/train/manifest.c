@@ -12,11 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/file.h"
+#include "data/json.h"
 
-#ifdef CJ_HAVE_CJSON
-#include <cJSON.h>
-#endif
 #ifdef CJ_HAVE_ZLIB
 #include <zlib.h>
 #endif
@@ -89,10 +86,24 @@ bool cj__run_measure(cj_ctx *c, const char *folder, cj_run_file *f)
 /* ---- JSON ----------------------------------------------------------------------------------------------------------------------------------- */
 
 #ifdef CJ_HAVE_CJSON
-static bool whole(const cJSON *o, const char *key, int64_t *out)
+/* A manifest being read: what it says from `from` on is the checkpoint that is looked at. */
+typedef struct manifest {
+    cj_json json;
+    size_t from;
+} manifest;
+
+static bool refused(const manifest *m, const char *role, const char *key, const char *expected)
+{
+    size_t from = role ? (size_t)(cj__json_place(&m->json, m->from, role) - m->json.at) : m->from;
+    return cj__place_error(m->json.ctx, m->json.op, m->json.path, cj__json_place(&m->json, from, key),
+                           "%s was expected in the manifest's %s%s%s, something else was found", expected, role ? role : "",
+                           role ? "." : "", key);
+}
+
+static bool whole(const manifest *m, const cJSON *o, const char *role, const char *key, double most, int64_t *out)
 {
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    if (!cJSON_IsNumber(v) || !(v->valuedouble >= 0 && v->valuedouble <= 9007199254740992.0)) return false;
+    if (!cJSON_IsNumber(v) || !(v->valuedouble >= 0 && v->valuedouble <= most)) return refused(m, role, key, "a whole number");
     *out = (int64_t)v->valuedouble;
     return true;
 }
@@ -104,25 +115,25 @@ static bool plain_name(const char *s)
            strlen(s) < sizeof((cj_run_file *)0)->name;
 }
 
-static bool read_file(const cJSON *g, const char *role, bool optional, cj_run_file *f)
+static bool read_file(const manifest *m, const cJSON *g, const char *role, bool optional, cj_run_file *f)
 {
     const cJSON *o = cJSON_GetObjectItemCaseSensitive(g, role);
     *f = (cj_run_file){ 0 };
-    if (!o) return optional;
+    if (!o) return optional || refused(m, NULL, role, "a file");
     const cJSON *name = cJSON_GetObjectItemCaseSensitive(o, "name");
     int64_t crc;
-    if (!cJSON_IsString(name) || !plain_name(name->valuestring) || !whole(o, "bytes", &f->bytes) || !whole(o, "crc32", &crc) ||
-        crc > UINT32_MAX)
-        return false;
+    if (!cJSON_IsString(name) || !plain_name(name->valuestring)) return refused(m, role, "name", "a file name");
+    if (!whole(m, o, role, "bytes", 0x1p53, &f->bytes) || !whole(m, o, role, "crc32", UINT32_MAX, &crc)) return false;
     snprintf(f->name, sizeof f->name, "%s", name->valuestring);
     f->crc = (uint32_t)crc;
     return true;
 }
 
-static bool read_generation(const cJSON *o, cj_generation *g)
+static bool read_generation(const manifest *m, const cJSON *o, cj_generation *g)
 {
-    return whole(o, "number", &g->number) && whole(o, "step", &g->step) && whole(o, "metrics_bytes", &g->metrics_bytes) &&
-           read_file(o, "model", false, &g->model) && read_file(o, "state", false, &g->state) && read_file(o, "best", true, &g->best);
+    return whole(m, o, NULL, "number", 0x1p53, &g->number) && whole(m, o, NULL, "step", 0x1p53, &g->step) &&
+           whole(m, o, NULL, "metrics_bytes", 0x1p53, &g->metrics_bytes) && read_file(m, o, "model", false, &g->model) &&
+           read_file(m, o, "state", false, &g->state) && read_file(m, o, "best", true, &g->best);
 }
 
 /* Adds the generations of one manifest file; false after an error. */
@@ -132,23 +143,22 @@ static bool read_one(cj_ctx *c, const char *folder, const char *name, cj_generat
     struct stat st;
     if (!cj__run_path(c, folder, name, path)) return false;
     if (stat(path, &st) < 0) return true;
-    cj_reader r;
-    if (!cj__reader_open(&r, c, "checkpoint", path)) return false;
-    size_t size = (size_t)r.size;
-    bool ok = size < sizeof text || cj__file_error(c, "checkpoint", path, "%zu bytes are too many", size);
-    ok = ok && cj__reader_at(&r, 0, text, size);
-    cj__reader_close(&r);
-    if (!ok) return false;
-    cJSON *o = cJSON_ParseWithLength(text, size);
+    manifest m = { .json = { .ctx = c, .op = "checkpoint", .path = path } };
+    if (!cj__json_read(&m.json, text, sizeof text)) return false;
+    cJSON *o = cj__json_object(&m.json, "a manifest, a JSON object,");
+    if (!o) return false;
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "checkpoints"), *g;
-    int m = 0;
+    int count = 0;
     cj_generation found[2];
-    ok = cJSON_IsArray(list);
-    cJSON_ArrayForEach(g, list) ok = ok && m < 2 && read_generation(g, &found[m++]);
+    bool ok = cJSON_IsArray(list) || refused(&m, NULL, "checkpoints", "a list");
+    cJSON_ArrayForEach(g, list)
+    {
+        m.from = (size_t)cj__json_place(&m.json, count ? m.from + 1 : 0, "number");
+        ok = ok && (count < 2 || refused(&m, NULL, "checkpoints", "a list of two")) && read_generation(&m, g, &found[count++]);
+    }
     cJSON_Delete(o);
-    if (!ok) return cj__file_error(c, "checkpoint", path, "the manifest is damaged");
-    for (int i = 0; i < m; i++) out[(*n)++] = found[i];
-    return true;
+    for (int i = 0; i < count && ok; i++) out[(*n)++] = found[i];
+    return ok;
 }
 
 int cj__manifest_read(cj_ctx *c, const char *folder, cj_generation out[CJ_GENERATIONS])
@@ -162,8 +172,7 @@ int cj__manifest_read(cj_ctx *c, const char *folder, cj_generation out[CJ_GENERA
     }
     if (!ok && c->error != CJ_EFILE) return -1;
     char message[CJ_MAX_MESSAGE];
-    snprintf(message, sizeof message, "%s", cj_message(c));
-    if (!ok) cj_clear(c);
+    cj__error_take(c, message);
     bool second = read_one(c, folder, older, out, &n);
     if (second && (n || ok)) {
         if (!ok) cj__log(c, CJ_LOG_WARNING, "%s; the manifest before it is used", message);

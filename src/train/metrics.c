@@ -2,22 +2,19 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "data/file.h"
+#include "data/json.h"
 #include "train/train.h"
 
 #ifdef CJ_HAVE_CJSON
-#include <cJSON.h>
-
-static bool read_line(const char *line, size_t n, const char *const *keys, int nkeys, double *out)
+static bool read_line(const cj_json *j, const char *const *keys, int nkeys, double *out)
 {
-    cJSON *o = cJSON_ParseWithLength(line, n);
-    for (int k = 0; k < nkeys && cJSON_IsObject(o); k++) {
+    cJSON *o = cj__json_object(j, "a JSON object");
+    for (int k = 0; k < nkeys && o; k++) {
         const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, keys[k]);
         out[k] = cJSON_IsNumber(v) ? v->valuedouble : NAN;
     }
-    bool ok = cJSON_IsObject(o);
     cJSON_Delete(o);
-    return ok;
+    return o != NULL;
 }
 
 int64_t cj_run_metrics(cj_ctx *c, const char *folder, const char *const *keys, int nkeys, double *out, int64_t room)
@@ -33,8 +30,8 @@ int64_t cj_run_metrics(cj_ctx *c, const char *folder, const char *const *keys, i
     for (char *p = text; ok && p < text + size && n < room; n++) {
         char *end = memchr(p, '\n', (size_t)(text + size - p));
         if (!end) break; /* a line that was never finished */
-        if (!read_line(p, (size_t)(end - p), keys, nkeys, out + n * nkeys))
-            ok = cj__file_error(c, "metrics", path, "line %lld is no JSON object", (long long)n + 1);
+        *end = 0;
+        ok = read_line(&(cj_json){ c, "metrics", path, p - text, p }, keys, nkeys, out + n * nkeys);
         p = end + 1;
     }
     cj__free(c, text, size + 1);

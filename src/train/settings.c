@@ -8,12 +8,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "data/file.h"
+#include "data/json.h"
 #include "train/train.h"
-
-#ifdef CJ_HAVE_CJSON
-#include <cJSON.h>
-#endif
 
 #define MAX_ITEMS 96
 #define MAX_TEXT 640
@@ -327,27 +323,19 @@ bool cj_settings_save(const cj_settings *s, const char *folder)
     return ok;
 }
 
+/* config.json of a run. */
+typedef struct config {
+    cj_json json;
+    char path[CJ_MAX_RUN_PATH], text[1 << 14];
+} config;
+
 /* The object in config.json; NULL after an error, or without one where the file is not there. */
-static cJSON *read_config(cj_ctx *c, const char *folder)
+static cJSON *read_config(cj_ctx *c, const char *folder, config *f)
 {
-    char path[CJ_MAX_RUN_PATH];
     struct stat st;
-    if (!cj__run_path(c, folder, "config.json", path) || stat(path, &st) < 0) return NULL;
-    cj_reader r;
-    char text[1 << 14];
-    bool ok = cj__reader_open(&r, c, "config", path);
-    if (ok && r.size >= (int64_t)sizeof text) ok = cj__file_error(c, "config", path, "%lld bytes are too many", (long long)r.size);
-    ok = ok && cj__reader_at(&r, 0, text, (size_t)r.size);
-    size_t n = ok ? (size_t)r.size : 0;
-    cj__reader_close(&r);
-    if (!ok) return NULL;
-    cJSON *o = cJSON_ParseWithLength(text, n);
-    if (!cJSON_IsObject(o)) {
-        cj__file_error(c, "config", path, "a JSON object was expected");
-        cJSON_Delete(o);
-        return NULL;
-    }
-    return o;
+    if (!cj__run_path(c, folder, "config.json", f->path) || stat(f->path, &st) < 0) return NULL;
+    f->json = (cj_json){ .ctx = c, .op = "config", .path = f->path };
+    return cj__json_read(&f->json, f->text, sizeof f->text) ? cj__json_object(&f->json, "a JSON object") : NULL;
 }
 
 static bool value_text(const cJSON *v, char out[MAX_TEXT])
@@ -356,10 +344,13 @@ static bool value_text(const cJSON *v, char out[MAX_TEXT])
     return cJSON_IsString(v) && snprintf(out, MAX_TEXT, "%s", v->valuestring) < MAX_TEXT;
 }
 
-static bool load_item(cj_settings *s, item *it, const char *folder, const cJSON *v)
+static bool load_item(cj_settings *s, item *it, const char *folder, const config *f, const cJSON *v)
 {
     char text[MAX_TEXT];
-    if (!value_text(v, text)) return cj__error(s->ctx, CJ_EFILE, "%s/config.json has no sound value of '%s'", folder, it->key);
+    int64_t place = cj__json_place(&f->json, 0, it->key);
+    if (!value_text(v, text))
+        return cj__place_error(s->ctx, "config", f->path, place, "a number or a short text was expected for '%s', %s was found", it->key,
+                               v ? "something else" : "nothing");
     if (!it->setting) {
         if (strcmp(text, it->text) == 0) return true;
         return cj__error(s->ctx, CJ_EVALUE,
@@ -367,7 +358,11 @@ static bool load_item(cj_settings *s, item *it, const char *folder, const cJSON 
                          folder, it->key, text, it->key, it->text);
     }
     double value = 0;
-    if (!parse_value(s->ctx, it->setting, text, &value)) return false;
+    if (!parse_value(s->ctx, it->setting, text, &value)) {
+        char message[CJ_MAX_MESSAGE];
+        cj__error_take(s->ctx, message);
+        return cj__place_error(s->ctx, "config", f->path, place, "%s", message);
+    }
     if (it->given && value != it->value && !may_differ(it->key))
         return cj__error(s->ctx, CJ_EVALUE,
                          "the run in %s has %s=%s, this command asks for %s=%s: resume with the same, or start another run with --out",
@@ -380,7 +375,8 @@ static bool load_item(cj_settings *s, item *it, const char *folder, const cJSON 
 bool cj_settings_load(cj_settings *s, const char *folder)
 {
     if (!s || s->ctx->error) return false;
-    cJSON *o = read_config(s->ctx, folder);
+    config f;
+    cJSON *o = read_config(s->ctx, folder, &f);
     if (!o) {
         if (!s->ctx->error) cj__error(s->ctx, CJ_EFILE, "%s is no run: it has no config.json", folder);
         return false;
@@ -389,7 +385,7 @@ bool cj_settings_load(cj_settings *s, const char *folder)
     for (int settings = 0; settings < 2; settings++) /* facts first: another model has other settings, but that is not the point */
         for (int i = 0; i < s->n && ok; i++)
             if ((s->item[i].setting != NULL) == (settings == 1))
-                ok = load_item(s, &s->item[i], folder, cJSON_GetObjectItemCaseSensitive(o, s->item[i].key));
+                ok = load_item(s, &s->item[i], folder, &f, cJSON_GetObjectItemCaseSensitive(o, s->item[i].key));
     cJSON_Delete(o);
     return ok;
 }
@@ -397,7 +393,8 @@ bool cj_settings_load(cj_settings *s, const char *folder)
 bool cj_run_fact(cj_ctx *c, const char *folder, const char *key, char *out, size_t n)
 {
     if (!c || c->error) return false;
-    cJSON *o = read_config(c, folder);
+    config f;
+    cJSON *o = read_config(c, folder, &f);
     char text[MAX_TEXT];
     bool ok = o && value_text(cJSON_GetObjectItemCaseSensitive(o, key), text);
     if (ok) ok = snprintf(out, n, "%s", text) < (int)n;

@@ -220,11 +220,9 @@ static bool diverged(loop *l, double loss)
             cj_scope_close(s);
         }
         cj_watch_nonfinite(c, false);
-        const char *message = cj_message(c), *line = strrchr(message, '(');
-        int n = line && line > message ? (int)(line - message) - 1 : (int)strlen(message); /* the line is this file's */
-        if (cj_error(c) == CJ_EVALUE) snprintf(where, sizeof where, " It began in %.*s.", n, message);
         if (cj_error(c) == CJ_ECANCELLED) return false;
-        cj_clear(c);
+        char message[CJ_MAX_MESSAGE];
+        if (cj__error_take(c, message) == CJ_EVALUE) snprintf(where, sizeof where, " It began in %.*s.", CJ_MAX_MESSAGE - 16, message);
     }
     return cj__error(c, CJ_EVALUE, "the loss of step %lld is %s.%s Try a smaller lr than %g, clip=1, or look for odd values in the data%s",
                      (long long)step + 1, isnan(loss) ? "not a number" : "infinite", where, lr,
