@@ -18,7 +18,6 @@ typedef struct search {
     const cj_bytes *b;
     int left;  /* initialisers before the one that is looked for */
     size_t at; /* where that one is */
-    bool broken;
 } search;
 
 /* A number in groups of 7 bits, the lowest first; at most `most` bytes of it. */
@@ -33,18 +32,22 @@ static bool varint(const search *s, size_t *at, size_t end, int most, uint64_t *
     return false;
 }
 
-static bool wrong(search *s, size_t at, const char *what, uint64_t found)
+static bool wrong(const search *s, size_t at, const char *what, uint64_t found)
 {
-    s->broken = true;
     return cj__bytes_error(s->b, at, "%s was expected, %llu was found", what, (unsigned long long)found);
 }
 
-static bool fits(const ProtobufCFieldDescriptor *f, int wire)
+/* How a field stands in a file: 0 a number, 1 and 5 eight and four bytes, 2 a length and so many bytes. */
+static int wire_of(const ProtobufCFieldDescriptor *f)
 {
-    const ProtobufCType t = f->type;
-    const bool bytes = t == PROTOBUF_C_TYPE_STRING || t == PROTOBUF_C_TYPE_BYTES || t == PROTOBUF_C_TYPE_MESSAGE;
-    const int plain = t == PROTOBUF_C_TYPE_FLOAT ? 5 : t == PROTOBUF_C_TYPE_DOUBLE ? 1 : 0;
-    return bytes ? wire == 2 : wire == plain || (wire == 2 && f->label == PROTOBUF_C_LABEL_REPEATED);
+    switch (f->type) {
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+    case PROTOBUF_C_TYPE_MESSAGE: return 2;
+    case PROTOBUF_C_TYPE_FLOAT: return 5;
+    case PROTOBUF_C_TYPE_DOUBLE: return 1;
+    default: return 0;
+    }
 }
 
 /* Steps over the fields of a message; false where it breaks (with an error that says where) or where the one that is looked for was found. */
@@ -56,8 +59,9 @@ static bool step(search *s, size_t at, size_t end, const ProtobufCMessageDescrip
         if (!varint(s, &at, end, 5, &tag) || tag >> 3 == 0 || tag >> 32) return wrong(s, field, "the number of a field", tag);
         const int wire = (int)(tag & 7);
         const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(d, (unsigned)(tag >> 3));
-        if (wire == 3 || wire == 4 || wire > 5) return wrong(s, field, "a number, a text or a message", tag);
-        if (f && !fits(f, wire)) return wrong(s, field, f->type == PROTOBUF_C_TYPE_MESSAGE ? "a message" : "a field of another kind", tag);
+        if (wire == 3 || wire == 4 || wire > 5) return wrong(s, field, "wire type 0, 1, 2 or 5", (uint64_t)wire);
+        if (f && wire != wire_of(f) && !(wire == 2 && f->label == PROTOBUF_C_LABEL_REPEATED))
+            return cj__bytes_error(s->b, field, "field '%s' in wire type %d was expected, type %d was found", f->name, wire_of(f), wire);
         if (s->left >= 0 && d == &cj__onnx__graph__descriptor && f && f->id == INITIALIZER && s->left-- == 0) {
             s->at = field;
             return false;
@@ -68,10 +72,8 @@ static bool step(search *s, size_t at, size_t end, const ProtobufCMessageDescrip
         } else {
             n = wire == 1 ? 8 : 4;
         }
-        if (wire && n > end - at) {
-            s->broken = true;
+        if (wire && n > end - at)
             return cj__bytes_error(s->b, value, "%llu bytes of a field were expected, %zu were found", (unsigned long long)n, end - at);
-        }
         if (f && f->type == PROTOBUF_C_TYPE_MESSAGE && !step(s, at, at + (size_t)n, f->descriptor)) return false;
         if (wire) at += (size_t)n;
     }
@@ -252,6 +254,10 @@ static cj_archive *read_model(const cj_bytes *b, pool *p)
     }
     if (!model->graph) {
         cj__bytes_error(b, 0, "an ONNX model with a graph was expected, %s was found", b->n ? "one without" : "an empty file");
+        return NULL;
+    }
+    if (!model->n_opset_import) { /* it comes last: a file that was cut has none */
+        cj__bytes_error(b, b->n, "the version of the operators was expected, the end was found");
         return NULL;
     }
     return read_graph(b, &p->region, model->graph);
