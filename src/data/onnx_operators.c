@@ -85,6 +85,14 @@ CJ_ONNX_CONVERT(is_nan)
     return cj__onnx_named(o, k->out[0], cj__onnx_unary(o, type, cj__onnx_name(o, k->in[0])));
 }
 
+CJ_ONNX_CONVERT(is_finite)
+{
+    UNUSED;
+    const char *x = cj__onnx_name(o, k->in[0]);
+    if (!cj_dtype_is_float(dtype_of(o, k->in[0]))) return cj__onnx_refuse(o, "the input is no float");
+    return cj__onnx_named(o, k->out[0], cj__onnx_unary(o, "Not", cj__onnx_binary(o, "Or", cj__onnx_unary(o, "IsInf", x), cj__onnx_unary(o, "IsNaN", x))));
+}
+
 CJ_ONNX_CONVERT(where)
 {
     UNUSED;
@@ -431,6 +439,7 @@ const cj_onnx_row cj__onnx_operators[] = {
     { "logical_xor", logic, "Xor", false },
     { "logical_not", logic, "Not", false },
     { "isnan", is_nan, "IsNaN", false },
+    { "isfinite", is_finite, NULL, false },
     { "where", where, NULL, false },
     { "neg", unary, "Neg", false },
     { "abs", unary, "Abs", false },
