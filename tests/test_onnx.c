@@ -4,8 +4,9 @@
 
 #if defined CJ_HAVE_PROTOBUF_C
 
-extern const cj_model cj_model_mlp, cj_model_softmax, cj_model_logistic, cj_model_ridge, cj_model_linear, cj_model_lasso, cj_model_glm, cj_model_lenet5, cj_model_resnet, cj_model_gpt,
-    cj_model_vae, cj_model_ddpm, cj_model_lstm, cj_model_gru, cj_model_rnn, cj_model_dcgan, cj_model_rbm, cj_model_gcn, cj_model_seq2seq;
+extern const cj_model cj_model_mlp, cj_model_softmax, cj_model_logistic, cj_model_ridge, cj_model_linear, cj_model_lasso, cj_model_glm,
+    cj_model_lenet5, cj_model_resnet, cj_model_gpt, cj_model_vae, cj_model_ddpm, cj_model_lstm, cj_model_gru, cj_model_rnn, cj_model_dcgan,
+    cj_model_rbm, cj_model_gcn, cj_model_seq2seq;
 
 TEST_CONTEXT(.threads = 1, .seed = 17);
 
@@ -21,8 +22,14 @@ typedef struct subject {
     const char *nodes; /* what the graph must be; NULL: not looked at */
 } subject;
 
-#define IMAGES { .inputs = PIXELS, .outputs = 10, .channels = 1, .height = 8, .width = 8 }
-#define TEXT { .inputs = SYMBOLS, .outputs = SYMBOLS }
+#define IMAGES                                                                                                                             \
+    {                                                                                                                                      \
+        .inputs = PIXELS, .outputs = 10, .channels = 1, .height = 8, .width = 8                                                            \
+    }
+#define TEXT                                                                                                                               \
+    {                                                                                                                                      \
+        .inputs = SYMBOLS, .outputs = SYMBOLS                                                                                              \
+    }
 static const subject zoo[] = {
     { &cj_model_mlp, { "hidden=16" }, { .inputs = 20, .outputs = 3 }, false, "Gemm Relu Gemm Relu Gemm" },
     { &cj_model_softmax, { NULL }, { .inputs = 20, .outputs = 3 }, false, "Gemm" },
@@ -31,14 +38,14 @@ static const subject zoo[] = {
     { &cj_model_ridge, { NULL }, { .inputs = 20, .outputs = 1 }, false, "Gemm" },
     { &cj_model_lasso, { NULL }, { .inputs = 20, .outputs = 1 }, false, "Gemm" },
     { &cj_model_glm, { "family=poisson" }, { .inputs = 20, .outputs = 1 }, false, NULL },
-    { &cj_model_lenet5,
-      { NULL },
-      IMAGES,
-      false,
-      "Reshape Conv MaxPool Relu Conv MaxPool Relu Reshape Gemm Relu Gemm Relu Gemm" },
+    { &cj_model_lenet5, { NULL }, IMAGES, false, "Reshape Conv MaxPool Relu Conv MaxPool Relu Reshape Gemm Relu Gemm Relu Gemm" },
     { &cj_model_resnet, { "depth=8", "width=4" }, IMAGES, false, NULL },
     { &cj_model_vae, { "hidden=16", "latent=3" }, IMAGES, false, "Gemm Relu Gemm Gemm Relu Gemm Sigmoid" },
-    { &cj_model_dcgan, { "width=4", "latent=6" }, IMAGES, false, "Mul Add Reshape Conv LeakyRelu Conv BatchNormalization LeakyRelu Reshape Gemm" },
+    { &cj_model_dcgan,
+      { "width=4", "latent=6" },
+      IMAGES,
+      false,
+      "Mul Add Reshape Conv LeakyRelu Conv BatchNormalization LeakyRelu Reshape Gemm" },
     { &cj_model_rbm, { "hidden=16" }, IMAGES, false, NULL },
     { &cj_model_ddpm, { "hidden=16", "diffusion=20" }, { .inputs = 2, .outputs = 2 }, false, NULL },
     { &cj_model_gpt, { "dim=16", "heads=4", "layers=2", "context=9" }, TEXT, true, NULL },
@@ -141,9 +148,10 @@ static void a_graph(void **state)
         for (int d = -1; d <= 1; d++) q[i * NODES + (i + d + NODES) % NODES] = 1.0F / 3;
     for (int i = 0; i < NODES; i++) x[i * WORDS + 3 * i] = x[i * WORDS + i] = 1;
     cj_csr graph = cj_csr_from_dense(cj_from_f32(c, q, CJ_SHAPE(NODES, NODES)));
-    cj_module *m = zoo_build(c, &cj_model_gcn,
-                             (cj_model_data){ .inputs = WORDS, .outputs = 3, .graph = &graph, .nodes = cj_from_f32(c, x, CJ_SHAPE(NODES, WORDS)) },
-                             WITH("hidden=5"));
+    cj_module *m =
+        zoo_build(c, &cj_model_gcn,
+                  (cj_model_data){ .inputs = WORDS, .outputs = 3, .graph = &graph, .nodes = cj_from_f32(c, x, CJ_SHAPE(NODES, WORDS)) },
+                  WITH("hidden=5"));
     randomise(m);
     cj_onnx_summary what;
     Cj__Onnx__Model *model = read_model(export_network(m, cj_from_i64(c, (int64_t[]){ 3, 0, 11, 3 }, CJ_SHAPE(4)), "gcn", &what));
@@ -220,7 +228,8 @@ static void refused(void **state)
     cj_module *m = zoo_build(c, &cj_model_seq2seq, (cj_model_data)TEXT, WITH("dim=4", "hidden=4"));
     assert_refused(CJ_EVALUE, "takes more than one input", cj_onnx_save(m, x, path));
     m = zoo_build(c, &cj_model_mlp, (cj_model_data){ .inputs = 6, .outputs = 2 }, WITH("hidden=4"));
-    assert_refused(CJ_ESHAPE, "an example of the input, [examples, ..], was expected, [] was found", cj_onnx_save(m, cj_ones(c, CJ_SCALAR, CJ_F32), path));
+    assert_refused(CJ_ESHAPE, "an example of the input, [examples, ..], was expected, [] was found",
+                   cj_onnx_save(m, cj_ones(c, CJ_SCALAR, CJ_F32), path));
     assert_refused(CJ_ESHAPE, "was expected, [0, 6] was found", cj_onnx_save(m, cj_ones(c, CJ_SHAPE(0, 6), CJ_F32), path));
     assert_refused(CJ_EVALUE, "input and output are both called 'x'", cj_onnx_save(m, x, path, .input = "x", .output = "x"));
     assert_refused(CJ_EVALUE, "'0.weight' is the name of a parameter", cj_onnx_save(m, x, path, .input = "0.weight"));
@@ -248,7 +257,8 @@ static void batches(void **state)
     assert_true(what.any_batch);
     assert_string_equal(model->graph->output[0]->type->tensor_type->shape->dim[0]->dim_param, "batch_12");
     cj__onnx__model__free_unpacked(model, NULL);
-    assert_true(cj_onnx_save(holding(shares), x, in_folder("asked.onnx"), .fixed_batch = true, .summary = &what, .input = "in", .output = "out"));
+    assert_true(
+        cj_onnx_save(holding(shares), x, in_folder("asked.onnx"), .fixed_batch = true, .summary = &what, .input = "in", .output = "out"));
     assert_string_equal(what.why, "");
     model = read_model(in_folder("asked.onnx"));
     assert_string_equal(model->graph->input[0]->name, "in");
@@ -417,7 +427,8 @@ static void lies(void **state)
     u = tensor(9, three, 1), u.int32_data = (int32_t[]){ 0, 1, 1 }, u.n_int32_data = 3;
     assert_file("every name once was expected, 'w' was found twice", &u, &u);
     /* the second one begins behind the first: 2 bytes of the graph, 2 + 2 + 2 + 3 + 14 of it */
-    u = tensor(1, three, 1), u.name = (char *)"a", u.has_raw_data = true, u.raw_data = (ProtobufCBinaryData){ 12, (uint8_t *)"twelve bytes" };
+    u = tensor(1, three, 1), u.name = (char *)"a", u.has_raw_data = true,
+    u.raw_data = (ProtobufCBinaryData){ 12, (uint8_t *)"twelve bytes" };
     assert_file("at byte 25: 24 bytes", &u, &t);
 }
 
@@ -476,9 +487,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #if defined CJ_HAVE_PROTOBUF_C
-        cmocka_unit_test(every_model), cmocka_unit_test(a_part),       cmocka_unit_test(a_graph), cmocka_unit_test(there_and_back),
-        cmocka_unit_test(refused),     cmocka_unit_test(batches),      cmocka_unit_test(damaged), cmocka_unit_test(no_space),
-        cmocka_unit_test(no_memory),   cmocka_unit_test(typed_fields), cmocka_unit_test(lies),    cmocka_unit_test(foreign),
+        cmocka_unit_test(every_model),
+        cmocka_unit_test(a_part),
+        cmocka_unit_test(a_graph),
+        cmocka_unit_test(there_and_back),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(batches),
+        cmocka_unit_test(damaged),
+        cmocka_unit_test(no_space),
+        cmocka_unit_test(no_memory),
+        cmocka_unit_test(typed_fields),
+        cmocka_unit_test(lies),
+        cmocka_unit_test(foreign),
 #else
         cmocka_unit_test(missing),
 #endif

@@ -32,26 +32,29 @@ static const cj_module_type holder_type = { "Holder", held, NULL };
 F(arithmetic)
 {
     cj_tensor *y = cj_add_scalar(cj_abs(x), 0.5);
-    return CAT(1, cj_add(x, p[0]), cj_sub(x, y), cj_mul(x, y), cj_div(x, y), cj_pow(y, x), cj_maximum(x, p[0]), cj_minimum(x, p[0]), cj_pow_scalar(y, 1.5),
-               cj_mul_scalar(x, -3), cj_clamp(x, -0.5, 0.25), cj_neg(x), cj_square(x), cj_reciprocal(y));
+    return CAT(1, cj_add(x, p[0]), cj_sub(x, y), cj_mul(x, y), cj_div(x, y), cj_pow(y, x), cj_maximum(x, p[0]), cj_minimum(x, p[0]),
+               cj_pow_scalar(y, 1.5), cj_mul_scalar(x, -3), cj_clamp(x, -0.5, 0.25), cj_neg(x), cj_square(x), cj_reciprocal(y));
 }
 F(functions)
 {
     cj_tensor *y = cj_add_scalar(cj_abs(x), 0.5);
-    return CAT(1, cj_exp(x), cj_expm1(x), cj_log(y), cj_log1p(y), cj_sqrt(y), cj_rsqrt(y), cj_sin(x), cj_cos(x), cj_tanh(x), cj_sigmoid(x), cj_erf(x), cj_sign(x),
-               cj_floor(cj_mul_scalar(x, 4)), cj_ceil(cj_mul_scalar(x, 4)), cj_round(cj_mul_scalar(x, 4)));
+    return CAT(1, cj_exp(x), cj_expm1(x), cj_log(y), cj_log1p(y), cj_sqrt(y), cj_rsqrt(y), cj_sin(x), cj_cos(x), cj_tanh(x), cj_sigmoid(x),
+               cj_erf(x), cj_sign(x), cj_floor(cj_mul_scalar(x, 4)), cj_ceil(cj_mul_scalar(x, 4)), cj_round(cj_mul_scalar(x, 4)));
 }
 F(activations)
 {
-    return CAT(1, cj_relu(x), cj_gelu(x), cj_gelu(x, .tanh = true), cj_silu(x), cj_softplus(x), cj_log_sigmoid(x), cj_leaky_relu(x, .slope = 0.2), cj_elu(x), cj_celu(x, .alpha = 2),
-               cj_selu(x), cj_mish(x), cj_softsign(x), cj_hardswish(x), cj_hardsigmoid(x), cj_relu6(cj_mul_scalar(x, 8)), cj_tanhshrink(x), cj_glu(x, 1), cj_prelu(x, p[0]));
+    return CAT(1, cj_relu(x), cj_gelu(x), cj_gelu(x, .tanh = true), cj_silu(x), cj_softplus(x), cj_log_sigmoid(x),
+               cj_leaky_relu(x, .slope = 0.2), cj_elu(x), cj_celu(x, .alpha = 2), cj_selu(x), cj_mish(x), cj_softsign(x), cj_hardswish(x),
+               cj_hardsigmoid(x), cj_relu6(cj_mul_scalar(x, 8)), cj_tanhshrink(x), cj_glu(x, 1), cj_prelu(x, p[0]));
 }
 F(comparisons)
 {
     cj_tensor *a = cj_gt(x, p[0]), *b = cj_le_scalar(x, 0.1), *whole = cj_cast(cj_mul_scalar(x, 3), CJ_I64);
-    return CAT(1, AS_F32(a), AS_F32(b), AS_F32(cj_logical_and(a, b)), AS_F32(cj_logical_or(a, b)), AS_F32(cj_logical_xor(a, b)), AS_F32(cj_logical_not(a)), AS_F32(cj_ge(x, p[0])),
-               AS_F32(cj_lt(x, p[0])), AS_F32(cj_le(x, p[0])), AS_F32(cj_eq_scalar(whole, 1)), AS_F32(cj_ne_scalar(whole, 1)), AS_F32(cj_lt_scalar(whole, 0.5)), AS_F32(cj_isnan(cj_log(x))), AS_F32(cj_isfinite(cj_log(x))),
-               cj_where(a, x, p[0]), cj_where(whole, x, cj_neg(x)), AS_F32(cj_eq(whole, cj_add_scalar(whole, 0))), AS_F32(cj_ne(a, b)), cj_mul(x, whole), AS_F32(cj_add(a, whole)));
+    return CAT(1, AS_F32(a), AS_F32(b), AS_F32(cj_logical_and(a, b)), AS_F32(cj_logical_or(a, b)), AS_F32(cj_logical_xor(a, b)),
+               AS_F32(cj_logical_not(a)), AS_F32(cj_ge(x, p[0])), AS_F32(cj_lt(x, p[0])), AS_F32(cj_le(x, p[0])),
+               AS_F32(cj_eq_scalar(whole, 1)), AS_F32(cj_ne_scalar(whole, 1)), AS_F32(cj_lt_scalar(whole, 0.5)),
+               AS_F32(cj_isnan(cj_log(x))), AS_F32(cj_isfinite(cj_log(x))), cj_where(a, x, p[0]), cj_where(whole, x, cj_neg(x)),
+               AS_F32(cj_eq(whole, cj_add_scalar(whole, 0))), AS_F32(cj_ne(a, b)), cj_mul(x, whole), AS_F32(cj_add(a, whole)));
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------------------------------------------------------------------- */
@@ -61,7 +64,8 @@ F(views) /* [B, 4, 6] */
     const int64_t n = cj_size(x, 0);
     cj_tensor *t = cj_transpose(x, 1, 2), *back = cj_slice(x, 2, 5, -7, -2), *some = cj_slice(x, 1, 1, 4, 2), *one = cj_select(x, 1, 2);
     cj_tensor *wide = cj_expand(cj_unsqueeze(one, 1), CJ_SHAPE(n, 3, 6)), *rows = cj_expand(p[0], CJ_SHAPE(n, 6));
-    return CAT(1, cj_flatten(t, 1), cj_flatten(back, 1), cj_flatten(some, 1), one, cj_flatten(wide, 1), rows, cj_flatten(cj_stack(CJ_TENSORS(x, x), 2, 1), 1), cj_flatten(cj_slice(x, 1, 2, 0, -1), 1));
+    return CAT(1, cj_flatten(t, 1), cj_flatten(back, 1), cj_flatten(some, 1), one, cj_flatten(wide, 1), rows,
+               cj_flatten(cj_stack(CJ_TENSORS(x, x), 2, 1), 1), cj_flatten(cj_slice(x, 1, 2, 0, -1), 1));
 }
 F(regrouped) { return cj_permute(cj_reshape(x, CJ_SHAPE(-1, 2, 2, 6)), CJ_AXES(0, 2, 1, 3)); }
 F(merged) { return cj_reshape(cj_mul_scalar(cj_reshape(x, CJ_SHAPE(-1, 6)), 2), CJ_SHAPE(-1, 24)); } /* [4·B, 6] in between */
@@ -79,14 +83,15 @@ F(picked)
 {
     cj_tensor *index = cj_from_i64(cj_tensor_ctx(x), (int64_t[]){ 3, 0, 0 }, CJ_SHAPE(3));
     cj_tensor *best = cj_argmax(x, .axes = CJ_AXIS(2), .keepdim = true);
-    return CAT(1, cj_flatten(cj_index_select(x, 1, index), 1), cj_flatten(cj_gather(x, 2, best), 1), cj_flatten(AS_F32(cj_argmin(x, .axes = CJ_AXIS(1))), 1));
+    return CAT(1, cj_flatten(cj_index_select(x, 1, index), 1), cj_flatten(cj_gather(x, 2, best), 1),
+               cj_flatten(AS_F32(cj_argmin(x, .axes = CJ_AXIS(1))), 1));
 }
 F(reductions)
 {
-    return CAT(1, cj_sum(x, .axes = CJ_AXIS(1)), cj_mean(x, .axes = CJ_AXIS(1)), cj_max(x, .axes = CJ_AXIS(1)), cj_min(x, .axes = CJ_AXIS(1)), cj_prod(x, .axes = CJ_AXIS(1)),
-               cj_logsumexp(x, .axes = CJ_AXIS(1)), cj_squeeze(cj_mean(x, .axes = CJ_AXES(1, 2), .keepdim = true), 2),
-               AS_F32(cj_any(cj_gt_scalar(x, 1), .axes = CJ_AXIS(1))), AS_F32(cj_all(cj_gt_scalar(x, -1), .axes = CJ_AXIS(1))),
-               AS_F32(cj_sum(cj_gt_scalar(x, 0), .axes = CJ_AXIS(1))));
+    return CAT(1, cj_sum(x, .axes = CJ_AXIS(1)), cj_mean(x, .axes = CJ_AXIS(1)), cj_max(x, .axes = CJ_AXIS(1)),
+               cj_min(x, .axes = CJ_AXIS(1)), cj_prod(x, .axes = CJ_AXIS(1)), cj_logsumexp(x, .axes = CJ_AXIS(1)),
+               cj_squeeze(cj_mean(x, .axes = CJ_AXES(1, 2), .keepdim = true), 2), AS_F32(cj_any(cj_gt_scalar(x, 1), .axes = CJ_AXIS(1))),
+               AS_F32(cj_all(cj_gt_scalar(x, -1), .axes = CJ_AXIS(1))), AS_F32(cj_sum(cj_gt_scalar(x, 0), .axes = CJ_AXIS(1))));
 }
 F(centred) { return cj_sub(x, cj_mean(x, .axes = CJ_AXIS(0), .keepdim = true)); }
 F(over_two) { return cj_mean(x, .axes = CJ_AXES(0, 2)); } /* two runs of axes: the first divides by the batch, too */
@@ -115,15 +120,21 @@ F(adaptive) { return cj_adaptive_avg_pool(x, CJ_SHAPE(2, 3)); }
 
 F(norms) /* [B, 4, 6] */
 {
-    return CAT(1, cj_layer_norm(x, NULL, NULL, 0), cj_layer_norm(x, p[0], NULL, 1e-3), cj_layer_norm(x, p[0], p[1], 0), cj_group_norm(x, 2, p[2], p[3], 0), cj_instance_norm(x, NULL, NULL, 0),
-               cj_rms_norm(x, p[0], 0), cj_softmax(x, 1), cj_log_softmax(x, -1));
+    return CAT(1, cj_layer_norm(x, NULL, NULL, 0), cj_layer_norm(x, p[0], NULL, 1e-3), cj_layer_norm(x, p[0], p[1], 0),
+               cj_group_norm(x, 2, p[2], p[3], 0), cj_instance_norm(x, NULL, NULL, 0), cj_rms_norm(x, p[0], 0), cj_softmax(x, 1),
+               cj_log_softmax(x, -1));
 }
-F(given_statistics) { return cj_batch_norm(x, NULL, NULL, .running_mean = p[0], .running_var = cj_add_scalar(cj_square(p[1]), 0.5), .eval = true, .relu = true); }
+F(given_statistics)
+{
+    return cj_batch_norm(x, NULL, NULL, .running_mean = p[0], .running_var = cj_add_scalar(cj_square(p[1]), 0.5), .eval = true,
+                         .relu = true);
+}
 F(of_the_batch) { return cj_batch_norm(x, p[0], p[1]); }
 F(attends)
 {
     cj_tensor *q = cj_reshape(x, CJ_SHAPE(-1, 2, 4, 3)), *k = cj_slice(q, 1, 0, 1, 1), *mask = cj_le_scalar(cj_sub(p[0], cj_t(p[0])), 0.3);
-    return CAT(2, cj_attention(q, k, k, .causal = true), cj_attention(q, q, q, .mask = mask), cj_attention(q, q, q, .mask = p[0], .scale = 0.7));
+    return CAT(2, cj_attention(q, k, k, .causal = true), cj_attention(q, q, q, .mask = mask),
+               cj_attention(q, q, q, .mask = p[0], .scale = 0.7));
 }
 F(remembers) /* [B, 4, 6] */
 {

@@ -90,7 +90,8 @@ CJ_ONNX_CONVERT(is_finite)
     UNUSED;
     const char *x = cj__onnx_name(o, k->in[0]);
     if (!cj_dtype_is_float(dtype_of(o, k->in[0]))) return cj__onnx_refuse(o, "the input is no float");
-    return cj__onnx_named(o, k->out[0], cj__onnx_unary(o, "Not", cj__onnx_binary(o, "Or", cj__onnx_unary(o, "IsInf", x), cj__onnx_unary(o, "IsNaN", x))));
+    return cj__onnx_named(o, k->out[0],
+                          cj__onnx_unary(o, "Not", cj__onnx_binary(o, "Or", cj__onnx_unary(o, "IsInf", x), cj__onnx_unary(o, "IsNaN", x))));
 }
 
 CJ_ONNX_CONVERT(where)
