@@ -85,7 +85,7 @@ static int save_graph(app_job *j, const char *file, const graph_of *g)
     if (shape.ndim == 0)
         return app_error("%s is no function of one tensor, which an ONNX file would hold; .safetensors and .npz have its parameters",
                          j->model->name);
-    cj_onnx_summary what;
+    cj_onnx_summary what = { 0 };
     if (!cj_onnx_save(net, cj_zeros(j->ctx, shape, dtype), file, .name = j->model->name, .summary = &what)) return app_fail(j->ctx);
     printf("%s: %d tensors, %d operators, %s\n", file, what.tensors, what.nodes, what.any_batch ? "any batch" : "batch 1");
     if (!what.any_batch) fprintf(stderr, "cajal: warning: %s takes one example at a time: %s\n", file, what.why);

@@ -218,6 +218,12 @@ static cj_tensor *plus_one(cj_module *m, cj_tensor *x) { return (void)m, cj_cat(
 static cj_tensor *itself(cj_module *m, cj_tensor *x) { return (void)m, x; }
 static cj_tensor *nothing(cj_module *m, cj_tensor *x) { return (void)x, cj_ones(cj_module_ctx(m), CJ_SHAPE(3), CJ_F32); }
 
+static cj_tensor *nested(cj_module *m, cj_tensor *x)
+{
+    cj_onnx_save(m, x, in_folder("nested.onnx"));
+    return x;
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -234,9 +240,21 @@ static void refused(void **state)
     assert_refused(CJ_EVALUE, "input and output are both called 'x'", cj_onnx_save(m, x, path, .input = "x", .output = "x"));
     assert_refused(CJ_EVALUE, "'0.weight' is the name of a parameter", cj_onnx_save(m, x, path, .input = "0.weight"));
     assert_refused(CJ_EFILE, "No such file or directory", cj_onnx_save(m, x, in_folder("none/x.onnx")));
+    assert_refused(CJ_ESTATE, "called while a step is recorded or captured", cj_onnx_save(holding(nested), x, path));
     assert_false(exists(path));
     assert_true(cj_module_training(m));
     assert_false(cj_onnx_save(NULL, x, path));
+}
+
+/* Each module is in its mode again afterwards. */
+static void modes_stay(void **state)
+{
+    (void)state;
+    cj_module *m = zoo_build(c, &cj_model_resnet, (cj_model_data)IMAGES, WITH("depth=8", "width=4"));
+    cj_module *frozen = cj_module_find(m, "bn1");
+    cj_module_train(frozen, false);
+    assert_true(cj_onnx_save(m, cj_zeros(c, CJ_SHAPE(1, PIXELS), CJ_F32), in_folder("modes.onnx")));
+    assert_true(cj_module_training(m) && !cj_module_training(frozen) && cj_module_training(cj_module_find(m, "fc")));
 }
 
 /* Where the batch matters it is fixed, and the file says so. */
@@ -492,6 +510,7 @@ int main(void)
         cmocka_unit_test(a_graph),
         cmocka_unit_test(there_and_back),
         cmocka_unit_test(refused),
+        cmocka_unit_test(modes_stay),
         cmocka_unit_test(batches),
         cmocka_unit_test(damaged),
         cmocka_unit_test(no_space),

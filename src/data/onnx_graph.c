@@ -307,7 +307,7 @@ const char *cj__onnx_shape(cj_onnx *o, const cj_onnx_size *size, int n)
 static void *elements(cj_onnx *o, const cj_tensor *t, const bool *along)
 {
     const size_t size = cj_dtype_size((cj_dtype)t->dtype);
-    int64_t at[CJ_MAX_DIMS] = { 0 }, numel = 1, place[CJ_MAX_DIMS];
+    int64_t at[CJ_MAX_DIMS] = { 0 }, numel = 1, place[CJ_MAX_DIMS] = { 0 };
     for (int d = t->ndim - 1; d >= 0; d--) {
         place[d] = along[d] ? 0 : numel;
         numel *= along[d] ? 1 : t->shape[d];

@@ -263,12 +263,15 @@ static const char *bias_after(cj_onnx *o, const cj_recorded *k, int *result)
 static bool windows(cj_onnx *o, Cj__Onnx__Node *n, int nd, const int64_t *kernel, const int64_t *stride, const int64_t *dilation,
                     const int64_t *low, const int64_t *high)
 {
+    const int first = 3 - nd;
     int64_t pads[6];
-    for (int d = 0; d < nd; d++) pads[d] = low[3 - nd + d], pads[nd + d] = high[3 - nd + d];
     bool dilated = false;
-    for (int d = 3 - nd; d < 3; d++) dilated |= dilation[d] != 1;
-    return cj__onnx_ints(o, n, "kernel_shape", kernel + 3 - nd, nd) && cj__onnx_ints(o, n, "strides", stride + 3 - nd, nd) &&
-           cj__onnx_ints(o, n, "pads", pads, 2 * nd) && (!dilated || cj__onnx_ints(o, n, "dilations", dilation + 3 - nd, nd));
+    for (int d = 0; d < nd; d++) {
+        pads[d] = low[first + d], pads[nd + d] = high[first + d];
+        dilated |= dilation[first + d] != 1;
+    }
+    return cj__onnx_ints(o, n, "kernel_shape", &kernel[first], nd) && cj__onnx_ints(o, n, "strides", &stride[first], nd) &&
+           cj__onnx_ints(o, n, "pads", pads, 2 * nd) && (!dilated || cj__onnx_ints(o, n, "dilations", &dilation[first], nd));
 }
 
 CJ_ONNX_CONVERT(conv)

@@ -254,6 +254,15 @@ static cj_tensor *rows(cj_tensor *x, int64_t n)
     return cj_index_select(x, 0, cj_from_i64(x->ctx, index, CJ_SHAPE(n)));
 }
 
+/* Which modules of the tree are in training mode, in the order of a walk; put: sets them again, each after the module around it. */
+static void modes(cj_module *m, bool *training, int *n, bool put)
+{
+    if (put) cj_module_train(m, training[*n]);
+    else if (training) training[*n] = cj_module_training(m);
+    ++*n;
+    for (int i = 0; i < cj_module_children(m); i++) modes(cj_module_child(m, i), training, n, put);
+}
+
 /* One try, for any batch (a and b differ) or for that of a; *bound: it has to be fixed. */
 static bool save(cj_module *m, cj_tensor *a, cj_tensor *b, const char *path, const cj_onnx_opts *opts, char *bound)
 {
@@ -290,7 +299,11 @@ bool cj_onnx_save(cj_module *m, cj_tensor *x, const char *path, const cj_onnx_op
         return cj__error(c, CJ_ESHAPE, "%s: an example of the input, [examples, ..], was expected, %s was found", op, cj__tensor_text(x));
     if (c->backend) return cj__error(c, CJ_EDEVICE, "%s: a module on the CPU was expected, this one is on %s", op, c->device);
     if (strcmp(with.input, with.output) == 0) return cj__error(c, CJ_EVALUE, "%s: input and output are both called '%s'", op, with.input);
-    const bool training = cj_module_training(m);
+    int modules = 0, n = 0;
+    modes(m, NULL, &modules, false);
+    bool *training = cj__alloc(c, (size_t)modules);
+    if (!training) return false;
+    modes(m, training, &n, false);
     cj_module_train(m, false);
     cj_scope s = cj_scope_open(c);
     char bound[sizeof((cj_onnx *)0)->bound] = "";
@@ -302,7 +315,8 @@ bool cj_onnx_save(cj_module *m, cj_tensor *x, const char *path, const cj_onnx_op
         if (ok && with.summary) snprintf(with.summary->why, sizeof with.summary->why, "%s", why);
     }
     cj_scope_close(s);
-    cj_module_train(m, training);
+    modes(m, training, &(int){ 0 }, true);
+    cj__free(c, training, (size_t)modules);
     return ok;
 }
 

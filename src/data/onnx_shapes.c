@@ -90,7 +90,7 @@ CJ_ONNX_CONVERT(pad)
 {
     UNUSED;
     const cj_strided_attrs *a = k->attrs;
-    int64_t pads[2 * CJ_MAX_DIMS], rest = a->offset, step[CJ_MAX_DIMS], s = 1;
+    int64_t pads[2 * CJ_MAX_DIMS], rest = a->offset, step[CJ_MAX_DIMS] = { 0 }, s = 1;
     bool plain = a->ndim == a->base_ndim;
     for (int d = a->base_ndim - 1; d >= 0; d--) step[d] = s, s *= a->base[d];
     for (int d = 0; d < a->ndim && plain; d++) {

@@ -74,8 +74,9 @@ static bool record(cj_ctx *c, cj_call *call)
     const cj_op *op = call->op;
     const bool parts_known = op->define && !op->run;
     if (parts_known && !r->whole(op, call->attrs)) return true;
-    int *in = cj__region_alloc(c, &r->region, (size_t)(call->nin + call->nout + 1) * sizeof *in), *out = in + call->nin;
+    int *in = cj__region_alloc(c, &r->region, (size_t)(call->nin + call->nout + 1) * sizeof *in);
     if (!in) return false;
+    int *out = in + call->nin;
     bool depends = op->flags & (CJ_OP_RANDOM | CJ_OP_WRITES);
     for (int i = 0; i < call->nin; i++) {
         if ((in[i] = value_of(r, op, call->in[i])) < 0) return false;
