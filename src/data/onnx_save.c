@@ -257,7 +257,7 @@ static cj_tensor *rows(cj_tensor *x, int64_t n)
 /* Which modules of the tree are in training mode, in the order of a walk; put: sets them again, each after the module around it. */
 static void modes(cj_module *m, bool *training, int *n, bool put)
 {
-    if (put) cj_module_train(m, training[*n]);
+    if (training && put) cj_module_train(m, training[*n]);
     else if (training) training[*n] = cj_module_training(m);
     ++*n;
     for (int i = 0; i < cj_module_children(m); i++) modes(cj_module_child(m, i), training, n, put);
