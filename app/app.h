@@ -120,6 +120,9 @@ cj_module *app_build(app_job *j);                  /* the model anew, with the s
 /* Opens the run in folder and loads its parameters. */
 int app_job_load(app_job *j, const char *folder, const char *device, const char *threads, bool best, int64_t *step);
 
+/* An example as the model takes it, all zeros; without dimensions where it takes more than one tensor (models.c). */
+cj_shape app_example_of(const app_job *j, cj_dtype *dtype);
+
 /* Parameters and buffers of a module under PyTorch's names into FILE.safetensors or FILE.npz, and how many tensors (export.c); false after an error. */
 bool app_save_parameters(cj_ctx *c, cj_module *net, const char *file, int *tensors);
 

@@ -31,6 +31,11 @@ typedef struct library {
 #else
 #define HAVE_CJSON false
 #endif
+#ifdef CJ_HAVE_PROTOBUF_C
+#define HAVE_PROTOBUF_C true
+#else
+#define HAVE_PROTOBUF_C false
+#endif
 #ifdef CJ_HAVE_JPEG
 #define HAVE_JPEG true
 #else
@@ -59,6 +64,7 @@ static const library libraries[] = {
     { "liblzma", "xz-compressed data", "liblzma-dev", HAVE_LZMA },
     { "cairo", "plots", "libcairo2-dev", HAVE_CAIRO },
     { "cJSON", "run folders, safetensors", "libcjson-dev", HAVE_CJSON },
+    { "protobuf-c", "ONNX files", "libprotobuf-c-dev protobuf-c-compiler", HAVE_PROTOBUF_C },
     { "OpenBLAS", "LAPACK, for linear algebra on large matrices", "libopenblas-dev", HAVE_OPENBLAS },
     { "OpenMP", "another thread pool; optional, CMake -DCJ_OPENMP=ON", "libgomp1", HAVE_OPENMP },
 };

@@ -27,7 +27,7 @@ static const verb verbs[] = {
     { "lab", app_lab, "[list | run NAME | check]", "experiments with expected numbers and pictures" },
     { "bench", app_bench, "[NAME]", "speed, with a peer beside it" },
     { "profile", app_profile, "MODEL", "time, bytes and flops of every operator" },
-    { "export", app_export, "RUN FILE", "a run's parameters as .safetensors or .npz" },
+    { "export", app_export, "RUN FILE", "a run's parameters as .safetensors or .npz, the network as .onnx" },
     { "import", app_import, "MODEL FILE --out RUN", "a run from parameters in a file" },
     { "selftest", app_selftest, "[OP]", "checks every operator on this machine" },
     { "doctor", app_doctor, "", "this machine, the back-ends, what is missing" },

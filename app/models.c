@@ -56,8 +56,7 @@ static const char *field_text(const cj_module_row *r, char out[64])
     return out;
 }
 
-/* An example as the model takes it, all zeros; without dimensions where it takes more than one tensor. */
-static cj_shape example_of(const app_job *j, cj_dtype *dtype)
+cj_shape app_example_of(const app_job *j, cj_dtype *dtype)
 {
     *dtype = j->data->is_text || j->task == CJ_TASK_NODES ? CJ_I64 : CJ_F32;
     if (j->data->is_text) return CJ_SHAPE(1, (int64_t)cj_settings_get(j->settings, "context"));
@@ -71,7 +70,7 @@ static void print_layers(const app_job *j)
     enum { MOST = 2048 };
     static cj_module_row row[MOST];
     cj_dtype dtype;
-    cj_shape x = example_of(j, &dtype);
+    cj_shape x = app_example_of(j, &dtype);
     int n = x.ndim > 0 ? cj_module_describe(j->net, x, row, MOST, .dtype = dtype) : -1;
     if (n < 0) cj_clear(j->ctx);
     if (n < 1) return;

@@ -125,7 +125,22 @@ expect 2 'is no run' eval nowhere
 expect 2 'something is missing' eval
 expect 0 '6 tensors' export runs/mlp-iris a.safetensors
 expect 0 '6 tensors' export runs/mlp-iris a.npz
-expect 2 'ends in .safetensors or .npz' export runs/mlp-iris a.txt
+expect 2 'ends in .safetensors, .npz or .onnx was expected, .a.txt. was found' export runs/mlp-iris a.txt
+if "$cajal" doctor | grep -q '^protobuf-c *yes'; then
+    expect 0 '6 tensors, 5 operators, any batch' export runs/mlp-iris a.onnx
+    expect 0 '6 tensors of a.onnx' import mlp a.onnx --data iris hidden=16 --out runs/from-onnx
+    expect 0 'any batch' export runs/from-onnx b.onnx
+    cmp -s a.onnx b.onnx || { echo "export, import, export: the ONNX files differ"; failures=$((failures + 1)); }
+    head -c 100 a.onnx >cut.onnx
+    expect 1 'cut.onnx: at byte .* were expected, .* were found' import mlp cut.onnx --data iris hidden=16 --out runs/from-cut
+    expect 2 'of which input. --input' export runs/mlp-iris c.onnx --part 0
+    expect 2 "mlp has no part 'x'" export runs/mlp-iris c.onnx --part x --input 4
+    expect 2 'sizes such as 64 or 1,28,28 were expected' export runs/mlp-iris c.onnx --part 0 --input four
+    expect 0 '2 tensors, 1 operators' export runs/mlp-iris c.onnx --part 0 --input 4
+else
+    expect 1 'built without protobuf-c' export runs/mlp-iris a.onnx
+fi
+expect 2 'are of .onnx files' export runs/mlp-iris a.npz --part 0
 expect 0 '6 tensors' import mlp a.safetensors --data iris hidden=16 --out imported
 expect 0 'test accuracy' eval imported
 expect 1 'are all settings given' import mlp a.npz --data iris --out other

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Every model of the zoo through the one path: trained, killed with SIGKILL in the middle, resumed to the bit of a training that was left alone, evaluated, used (predict or sample, as it
-# fits), exported; and a resume with another model is refused.  A graph and sentences are made here; everything else is embedded.
+# fits), exported (as ONNX, too); and a resume with another model is refused.  A graph and sentences are made here; everything else is embedded.
 #
 #   tests/models.sh PROGRAM [MODEL ...]
 set -u
@@ -96,6 +96,8 @@ for model in "$@"; do
     use
     run export killed "$model.safetensors" || fail "export"
     run export killed "$model.npz" || fail "export"
+    if [ "$model" = seq2seq ]; then run export killed seq2seq.onnx && fail "a translation is no function of one tensor"
+    elif "$cajal" doctor | grep -q '^protobuf-c *yes'; then { run export killed "$model.onnx" && grep -q 'any batch' out; } || fail "export"; fi
     other=mlp
     [ "$model" != mlp ] || other=lenet5
     run train $other --out killed --resume && fail "$other goes on with a run of $model"

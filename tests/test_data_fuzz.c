@@ -308,6 +308,10 @@ static bool metrics(cj_ctx *c, const char *path)
 }
 #endif
 
+#if defined CJ_HAVE_PROTOBUF_C
+static bool onnx(cj_ctx *c, const char *path) { return all_looked_at(cj_onnx_load(c, path)); }
+#endif
+
 /* A data set whose files are those of tests/corpus/sets but for set_file, which is the damaged one. */
 static char set_name[64], set_file[160];
 static bool sets(cj_ctx *c, const char *path)
@@ -447,6 +451,10 @@ static const char *const pieces[] = {
     "17 path=a/b.txt\n",
     "\"lr\":",
     "\"step\":",
+    "*\2\10\1", /* an initialiser, raw_data, a group, a size below 0 */
+    "J\4\1\2\3\4",
+    "\x0b",
+    "\10\xff\xff\xff\xff\xff\xff\xff\xff\xff\1",
 };
 
 /* Changes b, of n bytes, in 1 to 6 places; other is a second file of the corpus. */
@@ -613,6 +621,9 @@ FUZZ_AGAINST(config, true, CORPUS("config*.json"))
 FUZZ(manifest, CORPUS("manifest*.json"))
 FUZZ(metrics, CORPUS("*.jsonl"))
 #endif
+#if defined CJ_HAVE_PROTOBUF_C
+FUZZ(onnx, CORPUS("*.onnx"))
+#endif
 #if defined CJ_HAVE_PNG
 FUZZ(png, CORPUS("*.png"))
 #endif
@@ -664,6 +675,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(fuzz_config),
         cmocka_unit_test(fuzz_manifest),
         cmocka_unit_test(fuzz_metrics),
+#endif
+#if defined CJ_HAVE_PROTOBUF_C
+        cmocka_unit_test(fuzz_onnx),
 #endif
 #if defined CJ_HAVE_PNG
         cmocka_unit_test(fuzz_png),

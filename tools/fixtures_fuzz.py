@@ -173,3 +173,43 @@ put("sets/karate/karate.gml", "graph [\n" + "".join(f"node [ id {i} ]\n" for i i
 for part in ("train", "val", "test_2016_flickr"):
     put(f"sets/multi30k/{part}.de", "Ein Hund.\nZwei Hunde.\n")
     put(f"sets/multi30k/{part}.en", "A dog.\nTwo dogs.\n")
+
+# ---- ONNX: protobuf messages, field by field
+def varint(n):
+    n &= (1 << 64) - 1
+    b = b""
+    while n > 127:
+        b, n = b + bytes([n & 127 | 128]), n >> 7
+    return b + bytes([n])
+
+
+number = lambda field, n: varint(field << 3) + varint(n)
+piece = lambda field, data: varint(field << 3 | 2) + varint(len(data)) + (data.encode() if isinstance(data, str) else data)
+dims = lambda *sizes: b"".join(number(1, n) for n in sizes)
+tensor = lambda name, kind, shape, data: piece(5, shape + number(2, kind) + data + piece(8, name))
+opset = piece(8, piece(1, "") + number(2, 17))
+model = lambda *parts: number(1, 8) + piece(2, "x") + piece(7, b"".join(parts)) + opset
+info = lambda name: piece(1, name) + piece(2, piece(1, number(1, 1) + piece(2, piece(1, piece(2, "batch")) + piece(1, number(1, 2)))))
+gemm = piece(1, piece(1, "input") + piece(1, "w") + piece(2, "output") + piece(4, "Gemm") + piece(5, piece(1, "transB") + number(3, 1) + number(20, 2)) +
+             piece(5, piece(1, "alpha") + varint(2 << 3 | 5) + struct.pack("<f", 1) + number(20, 1)) + piece(5, piece(1, "axes") + number(8, 1) + number(8, -1)))
+put("raw.onnx", model(gemm, piece(2, "g"), tensor("w", 1, dims(2, 2), piece(9, struct.pack("<4f", 1, 2, 3, 4))), tensor("n", 7, b"", piece(9, struct.pack("<q", 5))),
+                      tensor("flag", 9, dims(2), piece(9, b"\0\1")), tensor("empty", 1, dims(0, 3), piece(9, b"")), piece(11, info("input")), piece(12, info("output"))))
+put("typed.onnx", model(tensor("f", 1, piece(1, varint(2)), piece(4, struct.pack("<2f", 1.5, -2))), tensor("d", 11, dims(1), piece(10, struct.pack("<d", 0.1))),
+                        tensor("l", 7, dims(2), number(7, -1) + number(7, 2)), tensor("i", 6, dims(1), piece(5, varint(-3))), tensor("b", 2, dims(2), piece(5, b"\1\7")),
+                        tensor("t", 9, dims(1), piece(5, b"\1")), tensor("h", 10, dims(1), piece(5, varint(0x3E00))), tensor("g", 16, dims(1), piece(5, varint(0x3FC0)))))
+put("range.onnx", model(tensor("b", 2, dims(1), piece(5, varint(300)))))
+put("external.onnx", model(tensor("w", 1, dims(2), piece(13, piece(1, "location") + piece(2, "w.bin")) + number(14, 1))))
+put("strings.onnx", model(tensor("w", 8, dims(1), piece(6, "text"))))
+put("nine.onnx", model(tensor("w", 1, dims(*[1] * 9), piece(9, bytes(4)))))
+put("less.onnx", model(tensor("w", 1, dims(-1), piece(9, bytes(4)))))
+put("large.onnx", model(tensor("w", 1, dims(1 << 40, 1 << 40), piece(9, bytes(4)))))
+put("short.onnx", model(tensor("v", 1, dims(1), piece(9, bytes(4))), tensor("w", 1, dims(3), piece(9, bytes(4)))))
+put("unnamed.onnx", model(piece(5, dims(1) + number(2, 1) + piece(9, bytes(4)))))
+put("same.onnx", model(tensor("w", 1, dims(1), piece(9, bytes(4))), tensor("w", 1, dims(1), piece(9, bytes(4)))))
+put("none.onnx", number(1, 8) + opset)
+put("older.onnx", number(1, 8) + piece(7, b""))
+put("unknown.onnx", model(varint(40 << 3 | 1) + bytes(8), varint(41 << 3 | 5) + bytes(4), number(42, 1), piece(43, "x"), gemm[:-1] + b"\x01"))
+put("group.onnx", model(bytes([11 << 3 | 3])))
+put("kind.onnx", model(number(5, 1)))
+put("field.onnx", b"\0\1" + model())
+put("number.onnx", number(1, 8) + b"\x28" + b"\xff" * 11)

@@ -29,6 +29,7 @@ npz+deflated    src/data/npz.c          .                            ^(pack|comm
 deflated        src/data/zip.c          .                            deflate
 npz+safetensors src/data/archive.c      .                            named_check
 safetensors     src/data/safetensors.c  .                            save|add_entry|header_text|check_pairs|write|bytes_of$
+onnx            src/data/onnx.c         .                            -
 png+jpeg+images src/data/image.c        .                            save|encode|write_failed|put_bytes
 images          src/data/folder.c       .                            -
 lines+parallel  src/data/lines.c        .                            -
@@ -53,7 +54,7 @@ END
 
 flags=$(sed -n 's/.*"command": "\(.*\)",/\1/p' "$build/compile_commands.json" | grep 'src/data/bytes\.c$' | head -1 | tr ' ' '\n' | grep '^-D' |
     sed 's/\\\\\\"/"/g; s/\\"/"/g' | tr '\n' ' ')
-includes="-Iinclude -Isrc -I. -Itests $(for name in cairo cjson; do [ ! -d /usr/include/$name ] || printf '%s ' "-isystem /usr/include/$name"; done)"
+includes="-Iinclude -Isrc -I. -Itests -isystem $build/generated $(for name in cairo cjson; do [ ! -d /usr/include/$name ] || printf '%s ' "-isystem /usr/include/$name"; done)"
 libraries=$(sed -n 's/^Libs.private: //p' "$build/cajal.pc")
 objects=""
 for file in $(table | awk '{ print $2 }' | sort -u) tests/test_data_fuzz.c; do

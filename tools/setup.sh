@@ -37,6 +37,8 @@ look() {
     header lzma.h liblzma-dev
     header cairo/cairo.h libcairo2-dev
     header cjson/cJSON.h libcjson-dev
+    header protobuf-c/protobuf-c.h libprotobuf-c-dev
+    tool protoc-c protobuf-c-compiler
     header openblas_config.h libopenblas-dev
     if [ "$what" = lint ]; then
         tool clang-format clang-format !

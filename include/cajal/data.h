@@ -57,6 +57,28 @@ CJ_API bool cj_npz_save(cj_ctx *c, const char *path, const cj_named *item, int n
 CJ_API cj_archive *cj_safetensors_load(cj_ctx *c, const char *path);           /* NULL after an error */
 CJ_API bool cj_safetensors_save(cj_ctx *c, const char *path, const cj_named *item, int n, const cj_text_pair *pair, int pairs);
 
+/* ---- .onnx: a network as a graph of operators ------------------------------------------------------------------------------------------------
+ *
+ * The forward pass of a module in evaluation mode as an ONNX model (opset 17), which onnxruntime and others run; needs protobuf-c.  Parameters and buffers are
+ * initialisers under the names of cj_module_state, all of them, also those that the pass does not use.  x is an example of the input, [examples, ..]; what it holds
+ * must be valid (indices in range) and is not written.  The number of examples stays open (dim_param "batch") where the pass allows it.  An operator without a
+ * counterpart is an error that names it; a pass that decides by looking at values is written as it went for x. */
+typedef struct cj_module cj_module;
+typedef struct cj_onnx_summary {
+    int nodes, tensors;      /* nodes of the graph; parameters and buffers */
+    bool any_batch;          /* any number of examples */
+    char why[160];           /* else: why not, or "" where fixed_batch was asked for */
+} cj_onnx_summary;
+typedef struct cj_onnx_opts {
+    const char *name;        /* of the graph; "cajal" */
+    const char *input, *output; /* their names: "input", "output" */
+    bool fixed_batch;        /* as many examples as x has, no others */
+    cj_onnx_summary *summary;/* filled in where it is not NULL */
+} cj_onnx_opts;
+CJ_API bool cj_onnx_save(cj_module *m, cj_tensor *x, const char *path, const cj_onnx_opts *opts);
+/* The initialisers of an ONNX model; its graph is passed over.  f32 f64 bf16 f16 i64 i32 u8 bool; elements in other files are refused.  NULL after an error. */
+CJ_API cj_archive *cj_onnx_load(cj_ctx *c, const char *path);
+
 /* ---- readers ------------------------------------------------------------------------------------------------------------------------------------------
  *
  * Every reader takes a plain file, or one compressed with gzip or xz (by its first bytes, where zlib and liblzma were found at build time), of at most 2 GiB.

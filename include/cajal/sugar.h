@@ -814,6 +814,8 @@
 #define cj_npz_save(...) (CJ__HERE, (cj_npz_save)(__VA_ARGS__))
 #define cj_safetensors_load(...) (CJ__HERE, (cj_safetensors_load)(__VA_ARGS__))
 #define cj_safetensors_save(...) (CJ__HERE, (cj_safetensors_save)(__VA_ARGS__))
+#define cj_onnx_save(...) CJ__CALL3(cj_onnx_save, cj_onnx_opts, __VA_ARGS__, )
+#define cj_onnx_load(...) (CJ__HERE, (cj_onnx_load)(__VA_ARGS__))
 #define cj_idx_load(...) (CJ__HERE, (cj_idx_load)(__VA_ARGS__))
 #define cj_cifar_load(...) (CJ__HERE, (cj_cifar_load)(__VA_ARGS__))
 #define cj_csv_load(...) CJ__CALL2(cj_csv_load, cj_csv_opts, __VA_ARGS__, )

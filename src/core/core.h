@@ -183,10 +183,12 @@ bool cj__out_view(cj_call *call, int j, int64_t offset, int ndim, const int64_t 
 /* The door calls every active recorder after an operator ran.  false: an error was set. */
 typedef struct cj_recorder {
     bool (*record)(cj_ctx *c, cj_call *call);
+    /* CJ_REC_GRAPH: does it take this composite as one operator?  Where not, the door runs its definition, and the recorder sees the parts. */
+    bool (*whole)(const cj_ctx *c, const cj_op *op, const void *attrs);
 } cj_recorder;
 
 /* In the order in which they see a call: capture before the recorders that make further calls, tape before forward mode, whose rules read the outputs. */
-enum { CJ_REC_PROFILE, CJ_REC_WATCH, CJ_REC_CAPTURE, CJ_REC_TAPE, CJ_REC_FORWARD, CJ_RECS };
+enum { CJ_REC_PROFILE, CJ_REC_WATCH, CJ_REC_GRAPH, CJ_REC_CAPTURE, CJ_REC_TAPE, CJ_REC_FORWARD, CJ_RECS };
 /* grad/ installs tape, forward and capture here when a context is made (core knows none of them). */
 void cj__recorders_install(cj_ctx *c);
 
@@ -294,6 +296,7 @@ struct cj_ctx {
 
     cj_profiler *profiler;
     void *observer;            /* of src/nn: watches modules run, or NULL */
+    void *recording;           /* of src/grad/recording.c: what CJ_REC_GRAPH fills, or NULL */
     const cj_backend *backend; /* device kernels, or NULL */
     void *device_state;
     void *backend_handle;

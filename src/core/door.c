@@ -51,11 +51,12 @@ bool cj__values_at_hand(const cj_call *call, const cj_tensor *x)
     return true;
 }
 
-/* Does forward mode ask for the definition of this composite instead of its fused kernel? */
-static bool wants_definition(cj_ctx *c, const cj_op *op, cj_tensor *const *in, int nin)
+/* Does forward mode, or a recording that does not know it, ask for the definition of this composite instead of its fused kernel? */
+static bool wants_definition(cj_ctx *c, const cj_op *op, const void *attrs, cj_tensor *const *in, int nin)
 {
     if (!op->define) return false;
     if (!op->run) return true;
+    if (c->active & 1u << CJ_REC_GRAPH && !c->recorder[CJ_REC_GRAPH].whole(c, op, attrs)) return true;
     if (c->fwd_limit == 0) return false;
     for (int i = 0; i < nin; i++)
         if (in[i]->tangent) return true;
@@ -68,15 +69,16 @@ bool cj__apply_n(cj_ctx *c, const cj_op *op, const void *attrs, cj_tensor *const
     if (__builtin_expect(c->error != CJ_OK || atomic_load_explicit(&c->cancelled, memory_order_relaxed), 0))
         if (!cj__cancel_check(c)) return false;
     if (!check_inputs(c, op, in, nin)) return false;
-    if (op->kind == CJ_COMPOSITE && wants_definition(c, op, in, nin)) {
+    if (op->kind == CJ_COMPOSITE && wants_definition(c, op, attrs, in, nin)) {
         int frame = cj__frame_open(c);
         if (!frame) return false;
         bool ok = op->define(c, attrs, in, nin, out) && c->error == CJ_OK;
         cj__frame_close(c, frame, out, op->nout);
         /* the parts were recorded one by one; who watches calls hears of the whole, too */
-        if (ok && !op->run && c->active & 1u << CJ_REC_PROFILE) {
+        if (ok && !op->run && c->active & (1u << CJ_REC_PROFILE | 1u << CJ_REC_GRAPH)) {
             cj_call whole = { c, op, attrs, in, out, nin, op->nout };
-            ok = c->recorder[CJ_REC_PROFILE].record(c, &whole);
+            if (c->active & 1u << CJ_REC_PROFILE) ok = c->recorder[CJ_REC_PROFILE].record(c, &whole);
+            if (ok && c->active & 1u << CJ_REC_GRAPH) ok = c->recorder[CJ_REC_GRAPH].record(c, &whole);
         }
         if (!ok)
             for (int j = 0; j < op->nout; j++) out[j] = c->poison;

@@ -1,4 +1,4 @@
-/* Attributes of the operators whose kernels live in more than one back-end.  Plain bytes without hidden padding: plans compare them with memcmp. */
+/* Attributes of the operators that more than their own file reads: kernels of several back-ends, the export of graphs.  Plain bytes without hidden padding: plans compare them with memcmp. */
 #ifndef CJ_OPS_ATTRS_H
 #define CJ_OPS_ATTRS_H
 
@@ -59,6 +59,48 @@ typedef struct cj_strided_attrs {
     int64_t base[CJ_MAX_DIMS]; /* shape of the contiguous base */
     int64_t shape[CJ_MAX_DIMS], stride[CJ_MAX_DIMS], offset;
 } cj_strided_attrs;
+
+/* permute: the input axis of each result axis. */
+typedef struct cj_permute_attrs {
+    int ndim;
+    int order[CJ_MAX_DIMS];
+} cj_permute_attrs;
+
+/* slice, select, diagonal, unfold. */
+typedef struct cj_pick_attrs {
+    int kind, axis, axis2;
+    int64_t start, step, len; /* of the axis, of the diagonal, or the number of windows */
+    int64_t size;             /* of a window */
+} cj_pick_attrs;
+
+/* Convolution and its two transposes; sizes right-aligned. */
+typedef struct cj_conv_attrs {
+    int64_t nd, groups;
+    int64_t stride[3], low[3], high[3], dilation[3]; /* low, high: zeros before and after */
+    int64_t size[3];                                 /* conv_data: of x; conv_weight: of the kernel */
+} cj_conv_attrs;
+
+/* Pooling. */
+typedef struct cj_window_attrs {
+    int64_t nd;
+    int64_t kernel[3], stride[3], low[3], dilation[3], out[3]; /* right-aligned; axes that are not there have size 1 */
+    int64_t in[3];
+    double scale; /* of sums */
+} cj_window_attrs;
+
+/* Recurrences.  Inputs a (the input terms of all steps), w_hh, then those of `has`, in this order. */
+enum { CJ_RECURRENT_BIAS = 1, CJ_RECURRENT_H0 = 2, CJ_RECURRENT_C0 = 4, CJ_RECURRENT_LENGTHS = 8 };
+typedef struct cj_recurrent_attrs {
+    int64_t cell, relu, reverse, truncate;
+    int64_t has;
+    int64_t save;  /* a derivative may be wanted */
+    int64_t given; /* backward: bit j is set where result j has a gradient */
+} cj_recurrent_attrs;
+
+/* Products with a sparse matrix: offsets, columns, their transposes, values, x. */
+typedef struct cj_csr_attrs {
+    int64_t rows, cols, transposed;
+} cj_csr_attrs;
 
 /* Optimiser updates.  Inputs: step, parameters (flat), [f32 master copy,] states, [product of NAdam's momenta] | learning rate, gradients.  Half-precision parameters have
  * a master; states that a rule does not have are absent.  Slices start on 64-byte borders of the parameters, at the same elements in all buffers. */

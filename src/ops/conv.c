@@ -10,11 +10,7 @@
 #include "ops/ops.h"
 
 /* Spatial sizes are kept as depth, height, width; axes that are not there have size, stride and dilation 1. */
-typedef struct conv_attrs {
-    int64_t nd, groups;
-    int64_t stride[3], low[3], high[3], dilation[3]; /* low, high: zeros before and after */
-    int64_t size[3];                                 /* conv_data: of x; conv_weight: of the kernel */
-} conv_attrs;
+typedef cj_conv_attrs conv_attrs;
 
 /* Spatial sizes of t, right-aligned. */
 static void spatial(const cj_tensor *t, int64_t nd, int64_t *size)

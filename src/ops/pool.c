@@ -9,12 +9,7 @@
 #include "kernels/cpu/window.h"
 #include "ops/ops.h"
 
-typedef struct window_attrs {
-    int64_t nd;
-    int64_t kernel[3], stride[3], low[3], dilation[3], out[3]; /* right-aligned; axes that are not there have size 1 */
-    int64_t in[3];
-    double scale; /* of sums */
-} window_attrs;
+typedef cj_window_attrs window_attrs;
 
 static cj_window_shape describe(const window_attrs *a, const cj_tensor *x)
 {

@@ -9,14 +9,8 @@
 #include "cajal/grad.h"
 #include "ops/ops.h"
 
-/* Which of the optional inputs follow a and w_hh, in this order. */
-enum { HAS_BIAS = 1, HAS_H0 = 2, HAS_C0 = 4, HAS_LENGTHS = 8 };
-typedef struct recurrent_attrs {
-    int64_t cell, relu, reverse, truncate;
-    int64_t has;
-    int64_t save;  /* a derivative may be wanted */
-    int64_t given; /* backward: bit j is set where result j has a gradient */
-} recurrent_attrs;
+enum { HAS_BIAS = CJ_RECURRENT_BIAS, HAS_H0 = CJ_RECURRENT_H0, HAS_C0 = CJ_RECURRENT_C0, HAS_LENGTHS = CJ_RECURRENT_LENGTHS };
+typedef cj_recurrent_attrs recurrent_attrs;
 
 /* The inputs of a row by name. */
 typedef struct operands {

@@ -62,10 +62,7 @@ static void d_reshape(cj_vjp_args *v) { v->gin[0] = cj_reshape(v->g[0], cj__shap
 
 /* ---- permute, expand ------------------------------------------------------------------------------------------------------------------------ */
 
-typedef struct permute_attrs {
-    int ndim;
-    int order[CJ_MAX_DIMS];
-} permute_attrs;
+typedef cj_permute_attrs permute_attrs;
 
 static bool infer_permute(cj_call *call)
 {
@@ -100,11 +97,7 @@ static void d_expand(cj_vjp_args *v) { v->gin[0] = cj__sum_to(v->g[0], v->in[0])
 /* ---- slice, select, diagonal, unfold: views at regular places ---------------------------------------------------------------------------------- */
 
 typedef enum pick_kind { SLICE_AXIS, SELECT_AXIS, DIAGONAL_AXES, UNFOLD_AXIS } pick_kind;
-typedef struct pick_attrs {
-    int kind, axis, axis2;
-    int64_t start, step, len; /* of the axis, of the diagonal, or the number of windows */
-    int64_t size;             /* of a window */
-} pick_attrs;
+typedef cj_pick_attrs pick_attrs;
 
 /* The view of a base with these strides. */
 static void pick_view(const pick_attrs *a, int ndim, const int64_t *shape, const int64_t *stride, int *n, int64_t *vshape, int64_t *vstride,

@@ -8,9 +8,7 @@
 #include "cajal/grad.h"
 #include "ops/ops.h"
 
-typedef struct csr_attrs {
-    int64_t rows, cols, transposed;
-} csr_attrs;
+typedef cj_csr_attrs csr_attrs;
 
 /* Inputs of both rows: the structure, then values and x, or x and y. */
 enum { OFFSETS, COLUMNS, T_OFFSETS, T_ROWS, T_ENTRY, FIRST, SECOND, INPUTS };
