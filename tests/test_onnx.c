@@ -476,6 +476,18 @@ static void foreign(void **state)
         assert_error(c, CJ_EFILE, file[i].says);
         cj_clear(c);
     }
+    /* 4 MB of empty messages would be half a gigabyte of structures */
+    enum { MANY = 4000000 };
+    unsigned char *many = calloc(1, MANY + 16);
+    memcpy(many, "\x3a\x80\x92\xf4\x01", 5); /* the graph has MANY bytes */
+    for (int i = 0; i < MANY; i += 2) many[5 + i] = 0x2a;
+    write_all(in_folder("many.onnx"), many, 5 + MANY);
+    free(many);
+    cj_memory_reset_peak(c);
+    assert_null(cj_onnx_load(c, in_folder("many.onnx")));
+    assert_error(c, CJ_EFILE, "the fields of a model of 4000005 bytes were expected, too many small ones were found");
+    assert_true(cj_memory_stats(c).peak < (size_t)16 << 20);
+    cj_clear(c);
     assert_null(cj_onnx_load(c, in_folder("none.onnx")));
     assert_error(c, CJ_EFILE, "No such file or directory");
     cj_clear(c);
