@@ -23,6 +23,17 @@ cd "$work" || exit 1
 "$cajal" export run run.onnx >out || exit 1
 "$cajal" import mlp run.onnx --data digits hidden=32 --out again >out 2>err || { cat err; exit 1; }
 { "$cajal" export again again.onnx >out && cmp run.onnx again.onnx; } || { echo "export, import, export: the files differ"; exit 1; }
+# the same parameters as the onnx package writes them, numbers in the fields of their type
+"$python" - <<'FOREIGN' || exit 1
+import onnx
+from onnx import helper, numpy_helper
+m = onnx.load("run.onnx")
+tensors = [helper.make_tensor(t.name, t.data_type, t.dims, numpy_helper.to_array(t).flatten()) for t in m.graph.initializer]
+graph = helper.make_graph(m.graph.node, "foreign", m.graph.input, m.graph.output, tensors)
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "foreign.onnx")
+FOREIGN
+"$cajal" import mlp foreign.onnx --data digits hidden=32 --out foreign >out 2>err || { cat err; exit 1; }
+{ "$cajal" export foreign again.onnx >out && cmp run.onnx again.onnx; } || { echo "what the onnx package wrote is read as something else"; exit 1; }
 "$python" -c 'import numpy; numpy.random.seed(1); numpy.save("rows.npy", numpy.random.rand(20, 64).astype("float32"))'
 "$cajal" predict run rows.npy --json >said.jsonl || exit 1
 

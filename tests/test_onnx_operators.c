@@ -57,6 +57,8 @@ F(comparisons)
                AS_F32(cj_eq(whole, cj_add_scalar(whole, 0))), AS_F32(cj_ne(a, b)), cj_mul(x, whole), AS_F32(cj_add(a, whole)));
 }
 
+F(rests) { return CAT(1, cj_trunc(cj_mul_scalar(x, 4)), cj_fmod(x, p[0]), cj_remainder(x, p[0])); }
+
 /* ---- shapes ---------------------------------------------------------------------------------------------------------------------------------------------- */
 
 F(views) /* [B, 4, 6] */
@@ -86,6 +88,22 @@ F(picked)
     return CAT(1, cj_flatten(cj_index_select(x, 1, index), 1), cj_flatten(cj_gather(x, 2, best), 1),
                cj_flatten(AS_F32(cj_argmin(x, .axes = CJ_AXIS(1))), 1));
 }
+F(ordered)
+{
+    cj_ordered down = cj_sort(x, 2, .descending = true), best = cj_topk(x, 2, 1), up = cj_sort(cj_round(x), 2);
+    return CAT(1, cj_flatten(down.values, 1), cj_flatten(AS_F32(down.indices), 1), cj_flatten(best.values, 1),
+               cj_flatten(AS_F32(up.indices), 1),
+               cj_flatten(cj_scatter_add(x, 2, cj_argmin(x, .axes = CJ_AXIS(2), .keepdim = true), cj_slice(x, 2, 0, 1, 1)), 1));
+}
+F(running) { return CAT(1, cj_cumsum(x, 1), cj_cumsum(x, 2), cj_cumprod(x, 2), AS_F32(cj_cumsum(cj_gt_scalar(x, 0), 2))); }
+F(windows) { return CAT(1, cj_flatten(cj_unfold(x, 2, 3, 2), 1), cj_flatten(cj_unfold(x, 1, 2, 1), 1)); }
+F(nearest) { return cj_interpolate(x, .size = CJ_SHAPE(5, 9)); }
+F(nearest_exact) { return cj_interpolate(x, .size = CJ_SHAPE(5, 9), .mode = CJ_INTERP_NEAREST_EXACT); }
+F(bilinear) { return cj_interpolate(x, .scale = 2, .mode = CJ_INTERP_LINEAR); }
+F(aligned) { return cj_interpolate(x, .size = CJ_SHAPE(5, 9), .mode = CJ_INTERP_LINEAR, .align_corners = true); }
+F(cubic) { return cj_interpolate(x, .size = CJ_SHAPE(5, 9), .mode = CJ_INTERP_CUBIC); }
+F(shuffled) { return cj_pixel_shuffle(x, 2); }
+
 F(reductions)
 {
     return CAT(1, cj_sum(x, .axes = CJ_AXIS(1)), cj_mean(x, .axes = CJ_AXIS(1)), cj_max(x, .axes = CJ_AXIS(1)),
@@ -165,6 +183,16 @@ static const subject operators[] = {
     { "functions", functions, { 1, { 6 } }, { { 0 } }, NULL, false },
     { "activations", activations, { 1, { 6 } }, { { 1, { 1 } } }, NULL, false },
     { "comparisons", comparisons, { 1, { 6 } }, { { 1, { 6 } } }, NULL, false },
+    { "rests", rests, { 1, { 6 } }, { { 1, { 6 } } }, NULL, false },
+    { "ordered", ordered, { 2, { 4, 6 } }, { { 0 } }, NULL, false },
+    { "running", running, { 2, { 4, 6 } }, { { 0 } }, NULL, false },
+    { "windows", windows, { 2, { 4, 6 } }, { { 0 } }, NULL, false },
+    { "nearest", nearest, { 3, { 2, 7, 6 } }, { { 0 } }, NULL, false },
+    { "nearest_exact", nearest_exact, { 3, { 2, 7, 6 } }, { { 0 } }, NULL, false },
+    { "bilinear", bilinear, { 3, { 2, 7, 6 } }, { { 0 } }, NULL, false },
+    { "aligned", aligned, { 3, { 2, 7, 6 } }, { { 0 } }, NULL, false },
+    { "cubic", cubic, { 3, { 2, 7, 6 } }, { { 0 } }, NULL, false },
+    { "shuffled", shuffled, { 3, { 8, 3, 2 } }, { { 0 } }, NULL, false },
     { "views", views, { 2, { 4, 6 } }, { { 2, { 1, 6 } } }, NULL, false },
     { "regrouped", regrouped, { 2, { 4, 6 } }, { { 0 } }, "Reshape Transpose", false },
     { "merged", merged, { 2, { 4, 6 } }, { { 0 } }, "Reshape Mul Reshape", false },
@@ -233,8 +261,111 @@ static void every_operator(void **state)
     assert_int_equal(failures, 0);
 }
 
+/* ---- layers: what a network is put together from ------------------------------------------------------------------------------------------------------------------ */
+
+#define L(name) static cj_module *name(void)
+L(masked) { return cj_masked_linear(c, AS_F32(cj_gt_scalar(cj_randn(c, CJ_SHAPE(5, 6)), 0))); }
+L(dag)
+{
+    static const int64_t edge[][2] = { { 0, 6 }, { 1, 6 }, { 2, 7 }, { 6, 8 }, { 3, 8 }, { 7, 8 } };
+    return cj_dag_layer(c, 6, 9, edge, 6, "tanh");
+}
+L(separable) { return cj_separable_conv_layer(c, 2, 5, CJ_SHAPE(3, 3), .conv = { .padding = 1 }); }
+L(local) { return cj_locally_connected_layer(c, 2, 3, CJ_SHAPE(8, 8), CJ_SHAPE(3, 3)); }
+L(min_pool) { return cj_min_pool_layer(c, .kernel = 2); }
+L(soft_pool) { return cj_softmax_pool_layer(c, 0.7, true, .kernel = 2); }
+L(adaptive_max) { return cj_adaptive_max_pool_layer(c, CJ_SHAPE(3, 5)); }
+L(global_avg) { return cj_global_avg_pool_layer(c); }
+L(global_max) { return cj_global_max_pool_layer(c); }
+L(upsample) { return cj_upsample_layer(c, .scale = 2, .mode = CJ_INTERP_LINEAR); }
+L(dense_residual)
+{
+    return cj_residual_layer(c, cj_sequential(c, cj_dense_connection_layer(c, cj_linear(c, 6, 4), CJ_AXIS(1)), cj_linear(c, 10, 6)), NULL);
+}
+L(batch_norm_rows) { return cj_batch_norm_layer(c, 6, .relu = true); }
+L(instance) { return cj_instance_norm_layer(c, 2, .affine = true); }
+L(group) { return cj_group_norm_layer(c, 2, 2); }
+L(whiten) { return cj_whiten_layer(c, 6); }
+L(weight_norm) { return cj_weight_norm_layer(cj_linear(c, 6, 5), (cj_axes){ 0 }); }
+L(spectral_norm) { return cj_spectral_norm_layer(cj_conv_layer(c, 2, 3, CJ_SHAPE(3, 3))); }
+L(both_ways) { return cj_lstm_layer(c, 6, 3, .bidirectional = true, .layers = 2, .batch_first = true); }
+L(gru_both_ways) { return cj_gru_layer(c, 6, 3, .bidirectional = true, .batch_first = true); }
+L(map_attention) { return cj_map_attention_layer(c, 2, 3, 4, true); }
+L(sinusoidal) { return cj_sinusoidal_layer(c, 6); }
+L(positions) { return cj_learned_positions_layer(c, 9, 6); }
+L(transformer)
+{
+    return cj_sequential(c, cj_transformer_encoder_layer(c, 6, 2), cj_transformer_encoder_layer(c, 6, 3, .norm_first = true));
+}
+L(ensemble)
+{
+    cj_module *member[] = { cj_linear(c, 6, 3), cj_linear(c, 6, 3) };
+    return cj_ensemble_layer(c, member, 2, .probabilities = true);
+}
+L(dropouts) { return cj_sequential(c, cj_dropout_layer(c, 0.3), cj_dropout_layer(c, 0.3, .standard = true), cj_noise_layer(c, 1)); }
+
+static const struct {
+    const char *name;
+    cj_module *(*make)(void);
+    cj_shape x;
+} layers[] = {
+    { "layer_masked", masked, { 1, { 6 } } },
+    { "layer_dag", dag, { 1, { 6 } } },
+    { "layer_separable", separable, { 3, { 2, 8, 8 } } },
+    { "layer_local", local, { 3, { 2, 8, 8 } } },
+    { "layer_min_pool", min_pool, { 3, { 2, 8, 8 } } },
+    { "layer_soft_pool", soft_pool, { 3, { 2, 8, 8 } } },
+    { "layer_adaptive_max", adaptive_max, { 3, { 2, 8, 8 } } },
+    { "layer_global_avg", global_avg, { 3, { 2, 8, 8 } } },
+    { "layer_global_max", global_max, { 3, { 2, 8, 8 } } },
+    { "layer_upsample", upsample, { 3, { 2, 8, 8 } } },
+    { "layer_dense_residual", dense_residual, { 1, { 6 } } },
+    { "layer_batch_norm_rows", batch_norm_rows, { 1, { 6 } } },
+    { "layer_instance", instance, { 3, { 2, 8, 8 } } },
+    { "layer_group", group, { 3, { 2, 8, 8 } } },
+    { "layer_whiten", whiten, { 1, { 6 } } },
+    { "layer_weight_norm", weight_norm, { 1, { 6 } } },
+    { "layer_spectral_norm", spectral_norm, { 3, { 2, 8, 8 } } },
+    { "layer_both_ways", both_ways, { 2, { 5, 6 } } },
+    { "layer_gru_both_ways", gru_both_ways, { 2, { 5, 6 } } },
+    { "layer_map_attention", map_attention, { 3, { 2, 4, 4 } } },
+    { "layer_sinusoidal", sinusoidal, { 2, { 5, 6 } } },
+    { "layer_positions", positions, { 2, { 5, 6 } } },
+    { "layer_transformer", transformer, { 2, { 5, 6 } } },
+    { "layer_ensemble", ensemble, { 1, { 6 } } },
+    { "layer_dropouts", dropouts, { 1, { 6 } } },
+};
+
+static void write_layer(cj_module *m, cj_shape x, const char *name)
+{
+    cj_shape shape = { .ndim = x.ndim + 1, .dim = { B } };
+    memcpy(shape.dim + 1, x.dim, (size_t)x.ndim * sizeof(int64_t));
+    cj_onnx_summary what;
+    Cj__Onnx__Model *model = read_model(export_network(m, cj_randn(c, shape), name, &what));
+    check_order(model);
+    if (!what.any_batch) fail_msg("%s: %s", name, what.why);
+    cj__onnx__model__free_unpacked(model, NULL);
+    assert_ok(c);
+}
+
+static void every_layer(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        cj_module *m = layers[i].make();
+        randomise(m);
+        write_layer(m, layers[i].x, layers[i].name);
+    }
+    for (int i = 0; i < cj_activation_count(); i++) {
+        char name[80];
+        snprintf(name, sizeof name, "activation_%s", cj_activation_name(i));
+        write_layer(cj_activation_layer(c, cj_activation_name(i)), (cj_shape){ 1, { 6 } }, name);
+    }
+}
+
 #else
 
+static void every_layer(void **state) { (void)state, skip(); }
 static void every_operator(void **state) { (void)state, skip(); }
 
 #endif
@@ -244,6 +375,6 @@ static int both_teardowns(void **state) { return teardown(state) | folder_remove
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_operator) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_operator), cmocka_unit_test(every_layer) };
     return cmocka_run_group_tests(tests, both_setups, both_teardowns);
 }

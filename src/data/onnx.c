@@ -1,7 +1,8 @@
 /* Reading the initialisers of an ONNX model (onnx.h; writing is in onnx_save.c).
  *
  * protobuf-c unpacks the file, in a region that goes as a whole, so that its memory counts against the cap and nothing stays after a failure.  It does not say where a file is
- * wrong; then, and for tensors that are, the fields are stepped over once more to find the byte.
+ * wrong, and makes a structure of 100 bytes out of a message of 2; so the fields are stepped over before, which finds the byte where a file breaks and what it will take.  A file
+ * may take 32 MiB and 16 times its size, far more than a real one does.
  */
 #include "data/onnx.h"
 
@@ -10,15 +11,19 @@
 
 #include "data/bytes.h"
 
-/* ---- where something is ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- stepping over the fields ------------------------------------------------------------------------------------------------------------------------------ */
 
 enum { INITIALIZER = 5 }; /* the field of a graph */
 
 typedef struct search {
     const cj_bytes *b;
-    int left;  /* initialisers before the one that is looked for */
-    size_t at; /* where that one is */
+    int left;      /* initialisers before the one that is looked for */
+    size_t at;     /* where that one is */
+    uint64_t cost; /* bytes of memory that the fields so far will take */
 } search;
+
+/* What protobuf-c keeps of a field while it reads, and of a message besides its structure. */
+enum { FIELD_BYTES = 64, MESSAGE_BYTES = 16, TIMES = 16, SPARE = 32 << 20 };
 
 /* A number in groups of 7 bits, the lowest first; at most `most` bytes of it. */
 static bool varint(const search *s, size_t *at, size_t end, int most, uint64_t *value)
@@ -50,7 +55,7 @@ static int wire_of(const ProtobufCFieldDescriptor *f)
     }
 }
 
-/* Steps over the fields of a message; false where it breaks (with an error that says where) or where the one that is looked for was found. */
+/* Steps over the fields of a message; false where it breaks or takes too much (with an error that says where) or where the one that is looked for was found. */
 static bool step(search *s, size_t at, size_t end, const ProtobufCMessageDescriptor *d)
 {
     while (at < end) {
@@ -74,7 +79,12 @@ static bool step(search *s, size_t at, size_t end, const ProtobufCMessageDescrip
         }
         if (wire && n > end - at)
             return cj__bytes_error(s->b, value, "%llu bytes of a field were expected, %zu were found", (unsigned long long)n, end - at);
-        if (f && f->type == PROTOBUF_C_TYPE_MESSAGE && !step(s, at, at + (size_t)n, f->descriptor)) return false;
+        const ProtobufCMessageDescriptor *message = f && f->type == PROTOBUF_C_TYPE_MESSAGE ? f->descriptor : NULL;
+        s->cost += FIELD_BYTES + (message ? MESSAGE_BYTES + message->sizeof_message : 0);
+        if (s->cost > SPARE + TIMES * (uint64_t)s->b->n)
+            return cj__bytes_error(s->b, field, "the fields of a model of %zu bytes were expected, too many small ones were found",
+                                   s->b->n);
+        if (message && !step(s, at, at + (size_t)n, message)) return false;
         if (wire) at += (size_t)n;
     }
     return true;
@@ -245,14 +255,11 @@ static void pool_free(void *user, void *p) { (void)user, (void)p; } /* goes with
 static cj_archive *read_model(const cj_bytes *b, pool *p)
 {
     ProtobufCAllocator memory = { pool_alloc, pool_free, p };
+    search s = { .b = b, .left = -1 };
+    if (!step(&s, 0, b->n, &cj__onnx__model__descriptor)) return NULL;
     const Cj__Onnx__Model *model = cj__onnx__model__unpack(&memory, b->n, b->data);
     if (b->ctx->error) return NULL;
-    if (!model) {
-        search s = { .b = b, .left = -1 };
-        if (step(&s, 0, b->n, &cj__onnx__model__descriptor)) cj__bytes_error(b, 0, "an ONNX model was expected, other bytes were found");
-        return NULL;
-    }
-    if (!model->graph) {
+    if (!model || !model->graph) {
         cj__bytes_error(b, 0, "an ONNX model with a graph was expected, %s was found", b->n ? "one without" : "an empty file");
         return NULL;
     }

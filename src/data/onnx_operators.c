@@ -136,6 +136,29 @@ CJ_ONNX_CONVERT(log_sigmoid)
     return cj__onnx_named(o, k->out[0], cj__onnx_unary(o, "Neg", cj__onnx_unary(o, "Softplus", x)));
 }
 
+CJ_ONNX_CONVERT(trunc_of) /* sign(x)·floor(|x|) */
+{
+    UNUSED;
+    const char *x = as(o, k->in[0], dtype_of(o, k->out[0]));
+    const char *whole = cj__onnx_unary(o, "Floor", cj__onnx_unary(o, "Abs", x));
+    return cj__onnx_named(o, k->out[0], cj__onnx_binary(o, "Mul", cj__onnx_unary(o, "Sign", x), whole));
+}
+
+/* What is left of a division: of fmod with a's sign, of remainder a - floor(a/b)·b. */
+CJ_ONNX_CONVERT(rest)
+{
+    UNUSED;
+    const cj_dtype t = dtype_of(o, k->out[0]);
+    if (!cj_dtype_is_float(t)) return cj__onnx_refuse(o, "the operands are no floats");
+    const char *a = as(o, k->in[0], t), *b = as(o, k->in[1], t);
+    if (strcmp(k->op->name, "fmod") == 0) {
+        Cj__Onnx__Node *n = a && b ? cj__onnx_node(o, "Mod", 2, (const char *[]){ a, b }) : NULL;
+        return n && cj__onnx_int(o, n, "fmod", 1) && cj__onnx_named(o, k->out[0], n->output[0]);
+    }
+    const char *whole = cj__onnx_unary(o, "Floor", cj__onnx_binary(o, "Div", a, b));
+    return cj__onnx_named(o, k->out[0], cj__onnx_binary(o, "Sub", a, cj__onnx_binary(o, "Mul", whole, b)));
+}
+
 /* One parameter: a slope, alpha. */
 CJ_ONNX_CONVERT(activation)
 {
@@ -460,6 +483,9 @@ const cj_onnx_row cj__onnx_operators[] = {
     { "floor", unary, "Floor", false },
     { "ceil", unary, "Ceil", false },
     { "round", unary, "Round", false },
+    { "trunc", trunc_of, NULL, false },
+    { "fmod", rest, NULL, false },
+    { "remainder", rest, NULL, false },
     { "relu", unary, "Relu", false },
     { "softplus", unary, "Softplus", false },
     { "softsign", unary, "Softsign", false },

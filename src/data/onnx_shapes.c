@@ -85,6 +85,23 @@ CJ_ONNX_CONVERT(select_one)
     return n && cj__onnx_int(o, n, "axis", a->axis) && cj__onnx_named(o, k->out[0], n->output[0]);
 }
 
+/* Windows of an axis: their elements one by one, window and place as axes, the place brought to the end. */
+CJ_ONNX_CONVERT(unfold)
+{
+    (void)type;
+    const cj_pick_attrs *a = k->attrs, *b = other ? other->attrs : a;
+    const int n = cj__onnx_tensor(o, k->out[0])->ndim;
+    if (a->len != b->len) return cj__onnx_bound(o, "unfold has more windows where there are more examples");
+    const int64_t shape[2] = { a->len, a->size };
+    int64_t *index = cj__onnx_alloc(o, (size_t)(a->len * a->size) * sizeof *index), order[CJ_MAX_DIMS];
+    for (int64_t i = 0; index && i < a->len * a->size; i++) index[i] = i / a->size * a->step + i % a->size;
+    for (int d = 0; d < n; d++) order[d] = d <= a->axis ? d : d + 1;
+    order[n - 1] = a->axis + 1;
+    const char *in[2] = { cj__onnx_name(o, k->in[0]), index ? cj__onnx_const_bytes(o, CJ_I64, 2, shape, index) : NULL };
+    Cj__Onnx__Node *node = in[0] && in[1] ? cj__onnx_node(o, "Gather", 2, in) : NULL;
+    return node && cj__onnx_int(o, node, "axis", a->axis) && cj__onnx_named(o, k->out[0], cj__onnx_transpose(o, node->output[0], order, n));
+}
+
 /* Zeros around: what cj_pad makes of a tensor.  Other strides are windows that overlap. */
 CJ_ONNX_CONVERT(pad)
 {
@@ -139,6 +156,66 @@ CJ_ONNX_CONVERT(pick)
     (void)other;
     Cj__Onnx__Node *n = cj__onnx_node(o, type, 2, (const char *[]){ cj__onnx_name(o, k->in[0]), cj__onnx_name(o, k->in[1]) });
     return n && cj__onnx_int(o, n, "axis", *(const int *)k->attrs) && cj__onnx_named(o, k->out[0], n->output[0]);
+}
+
+/* Updates added where an index says: ScatterElements. */
+CJ_ONNX_CONVERT(scatter)
+{
+    (void)other;
+    const char *in[3] = { cj__onnx_name(o, k->in[0]), cj__onnx_name(o, k->in[1]), cj__onnx_name(o, k->in[2]) };
+    Cj__Onnx__Node *n = in[0] && in[1] && in[2] ? cj__onnx_node(o, type, 3, in) : NULL;
+    return n && cj__onnx_int(o, n, "axis", *(const int *)k->attrs) && cj__onnx_word(o, n, "reduction", "add") &&
+           cj__onnx_named(o, k->out[0], n->output[0]);
+}
+
+/* Values and their places; of equals the first comes first, as here. */
+CJ_ONNX_CONVERT(order)
+{
+    (void)other;
+    const cj_order_attrs *a = k->attrs;
+    const cj_tensor *x = cj__onnx_tensor(o, k->in[0]);
+    const int64_t count = a->k < 0 ? x->shape[x->ndim - 1] : a->k;
+    cj_onnx_size size;
+    if (!cj__onnx_size_of(o, k->in[0], x->ndim - 1, &size)) return false;
+    if (size.k) return cj__onnx_bound(o, "%s orders the examples", k->op->name);
+    const char *in[2] = { cj__onnx_name(o, k->in[0]), cj__onnx_const_ints(o, &count, 1) };
+    Cj__Onnx__Node *n = in[0] ? cj__onnx_node(o, type, 2, in) : NULL;
+    return n && cj__onnx_int(o, n, "axis", -1) && cj__onnx_int(o, n, "largest", a->descending != 0) &&
+           cj__onnx_named(o, k->out[0], n->output[0]) && cj__onnx_named(o, k->out[1], cj__onnx_output(o, n, 1));
+}
+
+CJ_ONNX_CONVERT(running_sum)
+{
+    (void)other;
+    const cj_scan_attrs *a = k->attrs;
+    const cj_dtype from = (cj_dtype)cj__onnx_tensor(o, k->in[0])->dtype, to = (cj_dtype)cj__onnx_tensor(o, k->out[0])->dtype;
+    const char *in[2] = { cj__onnx_cast(o, cj__onnx_name(o, k->in[0]), from, to), cj__onnx_const_number(o, CJ_I64, (double)a->axis) };
+    Cj__Onnx__Node *n = in[0] ? cj__onnx_node(o, type, 2, in) : NULL;
+    return n && cj__onnx_int(o, n, "reverse", a->reverse != 0) && cj__onnx_named(o, k->out[0], n->output[0]);
+}
+
+/* Resize, whose modes say where a result's pixel lies in the source. */
+CJ_ONNX_CONVERT(resize)
+{
+    (void)other;
+    const cj_resample_attrs *a = k->attrs;
+    const bool exact = a->mode == CJ_INTERP_NEAREST_EXACT, nearest = exact || a->mode == CJ_INTERP_NEAREST;
+    cj_onnx_size size[CJ_MAX_DIMS];
+    int varying;
+    for (int d = 0; d < 3; d++)
+        if (!a->align && fabs(a->advance[d] / a->by[d] * (double)a->out[d] - (double)a->in[d]) > 1e-9)
+            return cj__onnx_refuse(o, "the factor is not the ratio of the sizes");
+    if (!sizes_of(o, k->out[0], size, &varying)) return false;
+    const char *in[4] = { cj__onnx_name(o, k->in[0]), "", "", cj__onnx_shape(o, size, cj__onnx_tensor(o, k->out[0])->ndim) };
+    Cj__Onnx__Node *n = in[0] && in[3] ? cj__onnx_node(o, type, 4, in) : NULL;
+    if (!n || !cj__onnx_word(o, n, "mode", nearest ? "nearest" : a->mode == CJ_INTERP_LINEAR ? "linear" : "cubic")) return false;
+    if (!cj__onnx_word(o, n, "coordinate_transformation_mode",
+                       a->align            ? "align_corners"
+                       : nearest && !exact ? "asymmetric"
+                                           : "half_pixel"))
+        return false;
+    if (nearest && !cj__onnx_word(o, n, "nearest_mode", exact ? "round_prefer_ceil" : "floor")) return false;
+    return cj__onnx_float(o, n, "cubic_coeff_a", -0.75) && cj__onnx_named(o, k->out[0], n->output[0]);
 }
 
 /* ---- reductions ----------------------------------------------------------------------------------------------------------------------------------------- */
@@ -197,12 +274,18 @@ const cj_onnx_row cj__onnx_shapes[] = {
     { "permute", permute, NULL, false },
     { "slice", slice, NULL, true },
     { "select", select_one, NULL, true },
+    { "unfold", unfold, NULL, true },
     { "as_strided_scatter", pad, NULL, true },
     { "clone", same, NULL, false },
     { "cast", cast, NULL, false },
     { "cat", cat, NULL, false },
     { "index_select", pick, "Gather", false },
     { "gather", pick, "GatherElements", false },
+    { "scatter_add", scatter, "ScatterElements", false },
+    { "sort", order, "TopK", false },
+    { "topk", order, "TopK", false },
+    { "cumsum", running_sum, "CumSum", false },
+    { "interpolate", resize, "Resize", false },
     { "sum", reduce, "ReduceSum", true },
     { "mean", reduce, "ReduceSum", true },
     { "prod", reduce, "ReduceProd", true },

@@ -48,12 +48,12 @@ static int value_of(cj_recording *r, const cj_op *op, cj_tensor *t)
         if (same_view(v->tensor, t)) return i;
         shares = true;
     }
+    for (int i = 0; i < r->named_n; i++)
+        if (t->numel && same_view(r->named[i], t)) return add_value(r, t, CJ_VALUE_NAMED, i);
     if (shares) {
         cj__error(r->ctx, CJ_ECAPTURE, "recording: %s reads a piece %s of a value that no operator has made", op->name, cj__tensor_text(t));
         return -1;
     }
-    for (int i = 0; i < r->named_n; i++)
-        if (t->numel && same_view(r->named[i], t)) return add_value(r, t, CJ_VALUE_NAMED, i);
     return add_value(r, t, CJ_VALUE_CONSTANT, 0);
 }
 

@@ -102,6 +102,24 @@ typedef struct cj_csr_attrs {
     int64_t rows, cols, transposed;
 } cj_csr_attrs;
 
+/* Running sums and their kin. */
+typedef struct cj_scan_attrs {
+    int64_t axis, reverse;
+} cj_scan_attrs;
+
+/* sort, topk: along the last axis. */
+typedef struct cj_order_attrs {
+    int64_t k; /* of every row; -1: all, sorted */
+    int64_t descending;
+} cj_order_attrs;
+
+/* interpolate and its transpose. */
+typedef struct cj_resample_attrs {
+    int64_t nd, mode, align;
+    int64_t in[3], out[3];    /* right-aligned; axes that are not there have size 1 */
+    double advance[3], by[3]; /* source positions are advance / by apart: a quotient, so that whole positions come out whole */
+} cj_resample_attrs;
+
 /* Optimiser updates.  Inputs: step, parameters (flat), [f32 master copy,] states, [product of NAdam's momenta] | learning rate, gradients.  Half-precision parameters have
  * a master; states that a rule does not have are absent.  Slices start on 64-byte borders of the parameters, at the same elements in all buffers. */
 typedef enum cj_update_rule {

@@ -5,10 +5,7 @@
  */
 #include "ops/ops.h"
 
-typedef struct order_attrs {
-    int64_t k; /* of every row; -1: all, sorted */
-    int64_t descending;
-} order_attrs;
+typedef cj_order_attrs order_attrs;
 
 static int64_t row_length(const cj_tensor *x) { return x->shape[x->ndim - 1]; }
 

@@ -12,11 +12,7 @@
 #include "kernels/cpu/resample.h"
 #include "ops/ops.h"
 
-typedef struct resample_attrs {
-    int64_t nd, mode, align;
-    int64_t in[3], out[3];    /* right-aligned; axes that are not there have size 1 */
-    double advance[3], by[3]; /* source positions are advance / by apart: a quotient, so that whole positions come out whole */
-} resample_attrs;
+typedef cj_resample_attrs resample_attrs;
 
 /* ---- the map along an axis ------------------------------------------------------------------------------------------------------------------------ */
 

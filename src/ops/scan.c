@@ -6,9 +6,7 @@
  */
 #include "ops/ops.h"
 
-typedef struct scan_attrs {
-    int64_t axis, reverse;
-} scan_attrs;
+typedef cj_scan_attrs scan_attrs;
 
 static bool infer_scan(cj_call *call)
 {
