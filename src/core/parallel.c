@@ -31,10 +31,11 @@
 #define cpu_relax() ((void)0)
 #endif
 
-#define SPINS 2000       /* of an idle worker before it yields: 25 to 100 µs */
-#define YIELD_SPINS 32   /* between two yields */
-#define IDLE_NS 200000   /* of yielding before it sleeps */
-#define CALLER_SPINS 400 /* of a caller that waits for the last chunk, before it lets others have its processor */
+#define SPINS 2000        /* of an idle worker before it yields: 25 to 100 µs */
+#define YIELD_SPINS 32    /* between two yields */
+#define IDLE_NS 200000    /* of yielding before it sleeps */
+#define PATIENCE_NS 10000 /* of a thread that has finished its share with one that has not */
+#define CALLER_SPINS 400  /* of a caller that waits for the last chunk, before it lets others have its processor */
 
 #ifdef __linux__
 typedef cpu_set_t processors;
@@ -89,21 +90,43 @@ static int64_t take(_Atomic uint64_t *share, bool front)
     }
 }
 
-static bool is_empty(_Atomic uint64_t *share)
+static bool is_empty(const _Atomic uint64_t *share)
 {
     const uint64_t s = atomic_load(share);
     return s >> 32 >= (s & UINT32_MAX);
+}
+
+static int64_t nanoseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int64_t first_chunk(const cj_pool *p, int64_t chunks, int index) { return (chunks * index + p->threads - 1) / p->threads; }
+
+/* Waits a little for a thread that has begun its share to finish it.  What it leaves is in its caches: moving a small chunk costs more than it brings. */
+static void let_finish(const cj_pool *p, const cj_worker *w, int other, int64_t start)
+{
+    const _Atomic uint64_t *share = &p->worker[other].share;
+    const int64_t first = first_chunk(p, (w->n - 1) / w->grain + 1, other), now = nanoseconds();
+    const int64_t patience = (now - start) / 4 < PATIENCE_NS ? (now - start) / 4 : PATIENCE_NS;
+    while (!is_empty(share) && (int64_t)(atomic_load_explicit(share, memory_order_relaxed) >> 32) > first && nanoseconds() - now < patience)
+        for (int spins = 0; spins < 8; spins++) cpu_relax();
 }
 
 /* Its own share, then what is left of the others'; how many chunks that were. */
 static int64_t work(cj_pool *p, int index)
 {
     cj_worker *w = &p->worker[index];
+    const int64_t start = nanoseconds();
     int64_t chunk, count = 0;
     for (; (chunk = take(&w->share, true)) >= 0; count++) run_chunk(w, chunk);
     for (int i = 1; i < p->threads; i++) {
-        _Atomic uint64_t *other = &p->worker[(index + i) % p->threads].share;
-        for (; (chunk = take(other, false)) >= 0; count++) run_chunk(w, chunk);
+        const int other = (index + i) % p->threads;
+        if (is_empty(&p->worker[other].share)) continue;
+        if (count > 0) let_finish(p, w, other, start);
+        for (; (chunk = take(&p->worker[other].share, false)) >= 0; count++) run_chunk(w, chunk);
     }
     return count;
 }
@@ -117,7 +140,7 @@ static void deal(cj_pool *p, int64_t chunks, const cj_worker *job)
     }
     int64_t end = chunks;
     for (int i = p->threads - 1; i >= 0; i--) {
-        const int64_t first = (chunks * i + p->threads - 1) / p->threads;
+        const int64_t first = first_chunk(p, chunks, i);
         atomic_store(&p->worker[i].share, (uint64_t)first << 32 | (uint64_t)end);
         end = first;
     }
@@ -171,13 +194,6 @@ static void wake(cj_pool *p, int processor)
         if (p->worker[i].avoided >= 0 && p->worker[i].avoided != processor) avoid(&p->worker[i], p->worker[i].thread, processor);
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->mutex);
-}
-
-static int64_t nanoseconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 /* Waits until there may be work; true if that took so long that it slept. */
