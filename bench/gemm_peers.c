@@ -10,13 +10,16 @@
  */
 #include "bench/gemm_peers.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <math.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "bench/bench.h"
 #include "core/parallel.h"
@@ -362,6 +365,33 @@ typedef struct result {
 
 enum { MAX_ROUNDS = 64 };
 
+/* Some schedulers wake a helper on the processor of the thread that calls it, where it waits for a time slice: the product then takes as long as on one
+ * thread, or longer, and whose turn that is is chance.  So the caller has a processor for itself, and the helpers of all programs share the others. */
+static void place_threads(int alone)
+{
+#ifdef __linux__
+    static cpu_set_t all;
+    static int known;
+    if (!known && sched_getaffinity(0, sizeof all, &all) == 0) known = 1;
+    if (!known || CPU_COUNT(&all) < 2) return;
+    cpu_set_t mine, others = all;
+    int first = 0;
+    while (!CPU_ISSET((size_t)first, &all)) first++;
+    CPU_ZERO(&mine);
+    CPU_SET((size_t)first, &mine);
+    CPU_CLR((size_t)first, &others);
+    DIR *tasks = opendir("/proc/self/task");
+    if (!tasks) return;
+    for (const struct dirent *d; (d = readdir(tasks));) {
+        const pid_t id = (pid_t)strtol(d->d_name, NULL, 10);
+        if (id > 0) (void)sched_setaffinity(id, sizeof all, !alone ? &all : id == getpid() ? &mine : &others);
+    }
+    closedir(tasks);
+#else
+    (void)alone;
+#endif
+}
+
 /* Every core that idles in someone's spin loop is stolen from the next program; wait it out when there are threads. */
 static void settle(const bench *z)
 {
@@ -375,6 +405,7 @@ static result measure(bench *z, const shape *s)
     for (int who = -1; who < z->peer_count; who++) { /* warm up, and find how many products last half a millisecond */
         settle(z);
         burst(z, s, who, 2);
+        place_threads(z->threads > 1); /* by now it has started its helpers */
         const double one = burst(z, s, who, 3);
         repeats[who + 1] = one > 5e-4 ? 1 : (int)(5e-4 / (one + 1e-9)) + 1;
     }
@@ -382,7 +413,7 @@ static result measure(bench *z, const shape *s)
         for (int turn = 0; turn <= z->peer_count; turn++) {
             const int who = (round + turn) % (z->peer_count + 1);
             settle(z);
-            burst(z, s, who - 1, repeats[who] / 8 + 1);
+            burst(z, s, who - 1, repeats[who] / 2 + 1); /* the helpers wake up */
             times[who][round] = burst(z, s, who - 1, repeats[who]);
         }
         for (int q = 0; q < z->peer_count; q++) ratios[q][round] = times[q + 1][round] / times[0][round];
@@ -494,6 +525,7 @@ static void bench_threads(bench *z, const shape *shapes, int count, const char *
                 threads, mean, mean);
         else printf("geometric mean %.3f, worst %.3f\n", mean, worst);
     }
+    place_threads(0);
     cj__pool_free(z->pool);
 }
 

@@ -1,5 +1,6 @@
 /* cj__parallel_for: chunk borders, nested calls, many small jobs, several callers with pools of their own.        ctest: threads */
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #include "core/parallel.h"
@@ -162,6 +163,53 @@ static void all_threads_take_part(void **state)
     cj__pool_free(p);
 }
 
+#if defined __linux__ && !defined CJ_OPENMP
+/* The caller changes to another processor while its worker sleeps: the worker must not be woken on the one that the caller now keeps busy. */
+typedef struct places {
+    atomic_int processor[2], here; /* where each thread ran */
+} places;
+static void note_place(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)begin, (void)end;
+    places *x = arg;
+    x->processor[worker] = sched_getcpu();
+    atomic_fetch_add(&x->here, 1);
+    struct timespec start, now;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do clock_gettime(CLOCK_MONOTONIC, &now); /* busy: nobody else gets this processor for nothing */
+    while (x->here < 2 && now.tv_sec - start.tv_sec < 20);
+}
+static void caller_that_moves(void **state)
+{
+    (void)state;
+    cpu_set_t before;
+    int processors[2], found = 0, together = 0;
+    enum { TURNS = 20 };
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    for (int i = 0; i < CPU_SETSIZE && found < 2; i++)
+        if (CPU_ISSET((size_t)i, &before)) processors[found++] = i;
+    if (found < 2) skip();
+    cj_pool *p = cj__pool_new(2);
+    for (int turn = 0; turn < TURNS; turn++) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET((size_t)processors[turn % 2], &one);
+        assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+        places x = { .processor = { -1, -1 } };
+        cj__parallel_for(p, 2, 1, note_place, &x);
+        assert_int_equal(x.processor[0], processors[turn % 2]);
+        assert_true(x.processor[1] >= 0);
+        if (turn > 0) together += x.processor[0] == x.processor[1];
+        nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL); /* the worker falls asleep */
+    }
+    cj__pool_free(p);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_in_range(together, 0, TURNS / 2); /* on a busy machine it may not have fallen asleep in time */
+}
+#else
+static void caller_that_moves(void **state) { (void)state; }
+#endif
+
 /* Jobs so small that workers come too late, with pauses in which they fall asleep. */
 static void many_small_jobs(void **state)
 {
@@ -207,9 +255,13 @@ static void callers_with_own_pools(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(borders),         cmocka_unit_test(same_bits_any_threads),
-        cmocka_unit_test(nested),          cmocka_unit_test(all_threads_take_part),
-        cmocka_unit_test(many_small_jobs), cmocka_unit_test(callers_with_own_pools),
+        cmocka_unit_test(borders),
+        cmocka_unit_test(same_bits_any_threads),
+        cmocka_unit_test(nested),
+        cmocka_unit_test(all_threads_take_part),
+        cmocka_unit_test(caller_that_moves),
+        cmocka_unit_test(many_small_jobs),
+        cmocka_unit_test(callers_with_own_pools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

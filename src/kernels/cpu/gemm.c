@@ -22,48 +22,13 @@
  */
 #include "kernels/cpu/gemm.h"
 
+#include "kernels/cpu/gemm_few.h"
 #include "kernels/cpu/gemm_lanes.h"
 #include "kernels/cpu/gemm_pack.h"
-#include "kernels/cpu/gemm_thin.h"
+#include "kernels/cpu/gemm_sizes.h"
 #include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/gemm_tiny.h"
 #include "kernels/cpu/isa.h"
-
-enum {
-    KC = 512,            /* a block of k: 6 rows of A are 12 KiB of L1, a panel of B 128 KiB of L2 */
-    KC_FEW_ROWS = 192,   /* the same where each panel is packed for few tiles: the copy should be written to L1 ... */
-    KC_LEAST_ROWS = 128, /* ... and up to FEW_ROWS rows all of it */
-    FEW_ROWS = 48,
-    BLOCK_ROWS = 480,       /* rows of A of one task: 480 * KC floats are 960 KiB of the 1.25 MiB L2 */
-    PACK_A_PANELS = 3,      /* from this many panels on, copying A pays for itself */
-    DIRECT_ROWS = 12,       /* up to this many rows B is read where it lies: a copy would be used once or twice ... */
-    TWO_TILES = 18,         /* ... and up to this many, which are two tiles of width 3, if its rows are prefetched into L1 */
-    UNEVEN_ROWS = 64,       /* up to this many rows a B in L2 is read where it lies even if its rows do not begin on cache lines */
-    STRIP_ROWS = 12,        /* rows that are taken through all panels at a time where k is short, so that C is written along its rows */
-    SHARED_ROWS = 240,      /* about so many rows per task when B is packed for all: 480 KiB of A */
-    GROUP_COLUMNS = 2048,   /* columns of B packed at a time ... */
-    GROUP_FLOATS = 1 << 20, /* ... over as many blocks of k as stay below this */
-    PACK_ROWS = 32,         /* rows of A packed in one go */
-    TURN_ROWS = 256,        /* rows of C turned in one go when they were computed as columns */
-    THIN_ROWS = 16,         /* up to this many rows, transposed B is read in dot products instead of being packed */
-    DOTS_ROWS = 4,          /* more rows than these are, where k is short (DOTS_K + 8 m): turning B costs less than folding the sums */
-    DOTS_K = 64,
-    NEAR_FLOATS = 1 << 16,   /* a matrix no larger than this is close enough to be read in any order */
-    NEAR_ROWS = 8,           /* so many rows of B ahead are prefetched from L2 */
-    L2_FLOATS = 1 << 18,     /* and this much stays in L2 */
-    FAR_FLOATS = 1 << 19,    /* a C beyond this is fetched before it is written */
-    TURNED_FLOATS = 1 << 17, /* a transposed A that is read in place */
-    FEW_COLUMNS = 16,        /* up to this many columns of C, and from ... */
-    LONG_K = 64,             /* ... this k on, rows of A are read in dot products; below it A is read in place even if it is transposed */
-    FLIPPED_COLUMNS = 256,   /* no more columns than this are computed as rows */
-    STACK_PANEL = 4096,      /* floats: a panel this small is packed on the stack, without workspace */
-    TINY = 64 * 64 * 64,     /* products up to this m*n*k go straight to the tiles ... */
-    L1_FLOATS = 8192,        /* ... if B fits in L1 */
-};
-static const double PARALLEL_WORK = 2.5e5;     /* m*n*k below which a second thread costs more than it brings */
-static const double PARALLEL_THIN = 1e5;       /* the same for products that only stream a matrix */
-static const double ITEM_WORK = 2e7;           /* batch items below this run whole on one thread each */
-static const int64_t PACKED_A_LIMIT = 2 << 20; /* floats of A packed at a time */
 
 typedef enum b_mode { B_IN_PLACE, B_COPIED_BY_TILE, B_PACKED, B_SHARED } b_mode;
 
@@ -83,10 +48,6 @@ typedef struct plan {
     size_t a_bytes, panel_bytes, sum_bytes, worker_bytes;
     double work;
 } plan;
-
-GEMM_INLINE int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-GEMM_INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-GEMM_INLINE size_t round64(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 
 /* First column of panel q, and its width in vectors. */
 GEMM_INLINE int64_t panel_at(const plan *s, int64_t q, int *V)
@@ -222,11 +183,6 @@ static void pack_a_pieces(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
-GEMM_INLINE void call_tail(const cj_gemm *g, int64_t item, int64_t i0, int64_t rows, int64_t j0, int64_t j1)
-{
-    g->tail(g->tail_arg, item, i0, i0 + rows, j0, j1);
-}
-
 /* The right edge of a panel.  Where B is read (or copied) as it lies, the last vector is moved back to end with the row, if a column lies before it. */
 GEMM_INLINE void set_edge(tile *t, int V, int64_t columns, int in_place)
 {
@@ -315,7 +271,7 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
                 const int64_t q1 = q + 1 < panel1 ? q + 1 : final ? panel1 : panel0, p1 = q + 1 < panel1 ? p0 : final ? 0 : p0 + s->kc;
                 if (q1 < s->panels) {
                     int V1;
-                    t.next = (const float *)r->b + p1 * g->b_row + panel_at(s, q1, &V1), t.next_row = g->b_row;
+                    t.next = (const float *)r->b + p1 * g->b_row + panel_at(s, q1, &V1) + TILE_LINE - 1, t.next_row = g->b_row;
                 }
             }
             if (s->mode == B_PACKED) {
@@ -518,133 +474,6 @@ static void gemm_planned(cj_pool *pool, const cj_gemm *g, void *workspace, gemm_
     for (int64_t item = 0; item < g->batch; item++) run_item(pool, g, &s, item, workspace);
 }
 
-/* ---- few rows ---- */
-
-/* FEW_DOTS: few columns, whose transposes lie in the workspace if B is not transposed; C is the transpose of y. */
-typedef enum thin_form { THIN_NO, THIN_DOTS, THIN_SWEEP, THIN_ROW, THIN_FEW_DOTS, THIN_COLUMN_DOTS, THIN_COLUMN_SWEEP } thin_form;
-
-static thin_form thin_form_of(const cj_gemm *g)
-{
-    if (g->n == 1 && g->m > 1) {
-        if (g->a_col == 1 && g->b_row == 1) return THIN_COLUMN_DOTS;
-        return g->a_row == 1 && g->c_row == 1 && g->m >= 32 ? THIN_COLUMN_SWEEP : THIN_NO;
-    }
-    if (g->b_row == 1 && g->b_col != 1 && g->a_col == 1 && g->m <= (g->k < DOTS_K + 8 * g->m ? DOTS_ROWS : THIN_ROWS)) return THIN_DOTS;
-    if (g->n <= FEW_COLUMNS && g->m > THIN_ROWS && g->a_col == 1 && g->k >= LONG_K && g->batch == 1) return THIN_FEW_DOTS;
-    if (g->m > SWEEP_ROWS || g->b_col != 1) return THIN_NO;
-    if (g->m == 1 && g->n * g->k <= NEAR_FLOATS) return THIN_ROW;
-    if (g->m > 1 && (g->b_row % TILE_LINE != 0 || g->n * g->k <= L2_FLOATS)) return THIN_NO;
-    return g->n >= 256 ? THIN_SWEEP : THIN_NO;
-}
-
-typedef struct thin_run {
-    thin t;
-    thin_form form;
-    const cj_gemm *g;
-    int64_t item;
-} thin_run;
-
-static int is_column(thin_form form) { return form == THIN_COLUMN_DOTS || form == THIN_COLUMN_SWEEP; }
-static int is_few(thin_form form) { return form == THIN_FEW_DOTS; }
-
-static void run_thin_columns(void *arg, int64_t begin, int64_t end, int worker)
-{
-    const thin_run *r = arg;
-    const cj_gemm *g = r->g;
-    (void)worker;
-    if (r->form == THIN_ROW) row_columns(&r->t, begin, end); /* all of them: what is this near is not shared between threads */
-    else if (r->form == THIN_SWEEP || r->form == THIN_COLUMN_SWEEP) sweep(&r->t, begin, end);
-    else dots(&r->t, begin, end);
-    if (!g->tail) return;
-    if (is_column(r->form) || is_few(r->form)) call_tail(g, r->item, begin, end - begin, 0, g->n);
-    else call_tail(g, r->item, 0, g->m, begin, end);
-}
-
-static void start_item(thin_run *r, int64_t item)
-{
-    const cj_gemm *g = r->g;
-    const float *a = (const float *)g->a + item * g->a_batch, *b = (const float *)g->b + item * g->b_batch;
-    r->item = item;
-    if (is_column(r->form)) r->t.x = b, r->t.w = a;
-    else r->t.x = a, r->t.w = b;
-    r->t.y = (float *)g->c + item * g->c_batch;
-}
-
-static void run_thin_items(void *arg, int64_t begin, int64_t end, int worker)
-{
-    thin_run r = *(const thin_run *)arg;
-    for (int64_t item = begin; item < end; item++) {
-        start_item(&r, item);
-        run_thin_columns(&r, 0, r.t.columns, worker);
-    }
-}
-
-/* At least four chunks, each with some microseconds of work, in whole cache lines. */
-static void run_thin(cj_pool *pool, thin_run *r)
-{
-    const int64_t grain = ceil_div(ceil_div(r->t.columns, 4), 4 * TILE_LINE) * 4 * TILE_LINE;
-    cj__parallel_for(pool, r->t.columns, pool ? grain : r->t.columns, run_thin_columns, r);
-}
-
-static void gemm_thin(cj_pool *pool, const cj_gemm *g, thin_form form)
-{
-    const int column = is_column(form);
-    thin_run r = { .form = form, .g = g };
-    r.t = (thin){ .rows = column ? 1 : g->m,
-                  .columns = column ? g->m : g->n,
-                  .k = g->k,
-                  .bias = g->bias,
-                  .bias_col = !column,
-                  .add = g->accumulate,
-                  .relu = g->act == CJ_GEMM_RELU,
-                  .x_row = column ? 0 : g->a_row,
-                  .x_col = column ? g->b_row : g->a_col,
-                  .y_row = column ? 0 : g->c_row,
-                  .y_col = column ? g->c_row : 1 };
-    r.t.w_row = form == THIN_DOTS ? g->b_col : form == THIN_COLUMN_DOTS ? g->a_row : form == THIN_COLUMN_SWEEP ? g->a_col : g->b_row;
-    const double work = (double)g->m * (double)g->n * (double)g->k;
-    if (work < PARALLEL_THIN) {
-        const double items = PARALLEL_THIN / 2 / (work + 1);
-        cj__parallel_for(pool, g->batch, items < 1 ? 1 : items > 1024 ? 1024 : (int64_t)items, run_thin_items, &r);
-        return;
-    }
-    for (int64_t item = 0; item < g->batch; item++) {
-        start_item(&r, item);
-        run_thin(pool, &r);
-    }
-}
-
-/* ---- few columns ---- */
-
-static int64_t few_ld(const cj_gemm *g) { return (g->k + TILE_LINE - 1) / TILE_LINE * TILE_LINE + TILE_LINE; }
-static size_t few_bytes(const cj_gemm *g) { return g->b_row == 1 ? 0 : (size_t)(g->n * few_ld(g)) * sizeof(float); }
-
-/* Rows of y are columns of C. */
-static void gemm_few(cj_pool *pool, const cj_gemm *g, void *workspace)
-{
-    thin_run r = { .form = THIN_FEW_DOTS, .g = g };
-    r.t = (thin){ .rows = g->n,
-                  .columns = g->m,
-                  .k = g->k,
-                  .x = g->b,
-                  .x_row = g->b_col,
-                  .x_col = 1,
-                  .w = g->a,
-                  .w_row = g->a_row,
-                  .y = g->c,
-                  .y_row = 1,
-                  .y_col = g->c_row,
-                  .bias = g->bias,
-                  .bias_row = 1,
-                  .add = g->accumulate,
-                  .relu = g->act == CJ_GEMM_RELU };
-    if (g->b_row != 1) {
-        r.t.x = workspace, r.t.x_row = few_ld(g);
-        pack(workspace, few_ld(g), g->b, g->b_col, g->b_row, g->n, g->k, GEMM_F32);
-    }
-    run_thin((double)g->m * (double)g->n * (double)g->k < PARALLEL_WORK ? NULL : pool, &r);
-}
-
 /* ---- columns of a transposed A ---- */
 
 /* C = A B with A transposed and few columns: computed as C' = B' A', whose vectors run along m, and turned back.  Turning B and C instead of A pays if
@@ -770,7 +599,7 @@ static __attribute__((noinline)) void gemm_larger(cj_pool *pool, const cj_gemm *
     const thin_form form = thin_form_of(g);
     if (is_lanes(g)) gemm_lanes(pool, g, workspace);
     else if (is_few(form)) gemm_few(pool, g, workspace);
-    else if (form != THIN_NO) gemm_thin(pool, g, form);
+    else if (form != THIN_NO) gemm_thin(pool, g, form, workspace);
     else if (is_narrow(g)) gemm_narrow(pool, g);
     else if (is_small(g)) gemm_small(g);
     else if (is_flipped(g)) gemm_flipped(pool, g, workspace);
@@ -789,8 +618,9 @@ size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads)
     if (is_tiny(g)) return 0;
     const thin_form form = thin_form_of(g);
     if (is_lanes(g)) return lanes_bytes(g, threads);
-    if (is_few(form)) return few_bytes(g);
-    if (form != THIN_NO || is_narrow(g) || is_small(g)) return 0;
+    if (is_few(form)) return few_bytes(g, threads > 1 ? threads : 1);
+    if (form != THIN_NO) return slice_bytes(g, form);
+    if (is_narrow(g) || is_small(g)) return 0;
     if (!is_flipped(g)) return workspace_size(g, threads, GEMM_F32);
     const cj_gemm f = flipped(g, NULL);
     return flipped_bytes(g) + workspace_size(&f, threads, GEMM_F32);

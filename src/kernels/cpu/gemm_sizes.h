@@ -1,0 +1,60 @@
+/* Sizes at which a product changes its way: blocks, panels, and the shapes that count as small, few or far.  gemm.c says what the ways are.
+ *
+ * All of them are compared with shapes and strides alone, never with the number of threads.
+ */
+#ifndef CJ_KERNELS_CPU_GEMM_SIZES_H
+#define CJ_KERNELS_CPU_GEMM_SIZES_H
+
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/gemm_simd.h"
+
+enum {
+    KC = 512,            /* a block of k: 6 rows of A are 12 KiB of L1, a panel of B 128 KiB of L2 */
+    KC_FEW_ROWS = 192,   /* the same where each panel is packed for few tiles: the copy should be written to L1 ... */
+    KC_LEAST_ROWS = 128, /* ... and up to FEW_ROWS rows all of it */
+    FEW_ROWS = 48,
+    BLOCK_ROWS = 480,       /* rows of A of one task: 480 * KC floats are 960 KiB of the 1.25 MiB L2 */
+    PACK_A_PANELS = 3,      /* from this many panels on, copying A pays for itself */
+    DIRECT_ROWS = 12,       /* up to this many rows B is read where it lies: a copy would be used once or twice ... */
+    TWO_TILES = 18,         /* ... and up to this many, which are two tiles of width 3, if its rows are prefetched into L1 */
+    UNEVEN_ROWS = 64,       /* up to this many rows a B in L2 is read where it lies even if its rows do not begin on cache lines */
+    STRIP_ROWS = 12,        /* rows that are taken through all panels at a time where k is short, so that C is written along its rows */
+    SHARED_ROWS = 240,      /* about so many rows per task when B is packed for all: 480 KiB of A */
+    GROUP_COLUMNS = 2048,   /* columns of B packed at a time ... */
+    GROUP_FLOATS = 1 << 20, /* ... over as many blocks of k as stay below this */
+    PACK_ROWS = 32,         /* rows of A packed in one go */
+    TURN_ROWS = 256,        /* rows of C turned in one go when they were computed as columns */
+    THIN_ROWS = 16,         /* up to this many rows, transposed B is read in dot products instead of being packed */
+    DOTS_ROWS = 4,          /* more rows than these are, where k is short (DOTS_K + 8 m): turning B costs less than folding the sums */
+    DOTS_K = 64,
+    NEAR_FLOATS = 1 << 16,   /* a matrix no larger than this is close enough to be read in any order */
+    NEAR_ROWS = 8,           /* so many rows of B ahead are prefetched from L2 */
+    L2_FLOATS = 1 << 18,     /* and this much stays in L2 */
+    FAR_FLOATS = 1 << 19,    /* a C beyond this is fetched before it is written */
+    TURNED_FLOATS = 1 << 17, /* a transposed A that is read in place */
+    FEW_COLUMNS = 16,        /* up to this many columns of C, and from ... */
+    LONG_K = 64,             /* ... this k on, rows of A are read in dot products; below it A is read in place even if it is transposed */
+    SLICED_FLOATS = 1 << 17, /* from this size on a matrix that is swept is read in ... */
+    SLICES = 4,              /* ... slices of ... */
+    SLICE_STEP = 8,          /* ... a multiple of this many rows, as the sweep takes them, ... */
+    SLICED_SUMS = 4096,      /* ... unless there are more sums than these */
+    FLIPPED_COLUMNS = 256,   /* no more columns than this are computed as rows */
+    STACK_PANEL = 4096,      /* floats: a panel this small is packed on the stack, without workspace */
+    TINY = 64 * 64 * 64,     /* products up to this m*n*k go straight to the tiles ... */
+    L1_FLOATS = 8192,        /* ... if B fits in L1 */
+};
+static const double PARALLEL_WORK = 2.5e5;     /* m*n*k below which a second thread costs more than it brings */
+static const double PARALLEL_THIN = 1e5;       /* the same for products that only stream a matrix */
+static const double ITEM_WORK = 2e7;           /* batch items below this run whole on one thread each */
+static const int64_t PACKED_A_LIMIT = 2 << 20; /* floats of A packed at a time */
+
+GEMM_INLINE int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+GEMM_INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+GEMM_INLINE size_t round64(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
+
+GEMM_INLINE void call_tail(const cj_gemm *g, int64_t item, int64_t i0, int64_t rows, int64_t j0, int64_t j1)
+{
+    g->tail(g->tail_arg, item, i0, i0 + rows, j0, j1);
+}
+
+#endif
