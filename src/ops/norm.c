@@ -5,6 +5,8 @@
  */
 #include "cajal/grad.h"
 #include "ops/attrs.h"
+#include "ops/which.h"
+
 #include "ops/ops.h"
 
 /* ---- softmax ------------------------------------------------------------------------------------------------------------------------------ */
@@ -202,6 +204,8 @@ const cj_op cj__ops_norm[] = {
                          .run = run_layer_norm_bwd },
 };
 CJ_OP_TABLE(norm);
+
+bool cj__op_is_layer_norm(const cj_op *op) { return op == &cj__ops_norm[LAYER_NORM]; }
 
 static void d_softmax(cj_vjp_args *v)
 {

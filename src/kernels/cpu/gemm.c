@@ -78,11 +78,11 @@ static void plan_panels(plan *s, int64_t m, int64_t n)
     if (s->wide * s->width < s->vectors) s->panels += ceil_div(s->vectors - s->wide * s->width, s->width - 1);
 }
 
-/* Whether A is better copied: its rows share their cache sets, or it is transposed.  With a short k, the tile's part of a transposed A fits in L1; and
- * one line per step comes in time from L2. */
+/* Whether A is better copied: its rows share their cache sets (a tile's six fit the 12 ways of L1 where there is AVX-512), or it is transposed.  With a short k, the
+ * tile's part of a transposed A fits in L1; and one line per step comes in time from L2. */
 static int is_awkward(const cj_gemm *g)
 {
-    if (g->a_col == 1) return g->a_row % 1024 == 0;
+    if (g->a_col == 1) return GEMM_REGISTERS != 32 && g->a_row % 1024 == 0;
     return g->a_row != 1 || (g->k > LONG_K && (double)g->m * (double)g->k > TURNED_FLOATS);
 }
 
@@ -123,7 +123,8 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     plan_panels(&s, g->m, g->n);
     s.far = (double)g->m * (double)g->n > FAR_FLOATS;
     const int streams_c = s.far && g->k <= LONG_K && (double)g->k * (double)g->n <= L1_FLOATS;
-    const int shared = !half && s.mode != B_IN_PLACE && s.work > TINY && (g->m > BLOCK_ROWS || streams_c);
+    const int deep = g->a_col != 1 && g->m >= DEEP_ROWS && g->k >= DEEP;
+    const int shared = !half && s.mode != B_IN_PLACE && s.work > TINY && (g->m > BLOCK_ROWS || streams_c || deep);
 
     const int64_t kc = shared || s.mode == B_IN_PLACE ? KC : g->m > FEW_ROWS ? KC_FEW_ROWS : KC_LEAST_ROWS;
     s.k_blocks = g->k > 0 ? ceil_div(g->k, kc) : 1;
@@ -482,7 +483,7 @@ static int is_flipped(const cj_gemm *g)
 {
     if (g->a_row != 1 || g->a_col == 1 || g->n == 1 || g->batch != 1 || g->k == 0) return 0;
     if (g->n <= FEW_COLUMNS) return g->m >= 64;
-    return g->n <= FLIPPED_COLUMNS && 2 * g->n <= g->m && 2 * g->n <= g->k;
+    return g->n <= (g->k > DEEP ? FLIPPED_COLUMNS / 2 : FLIPPED_COLUMNS) && 2 * g->n <= g->m && 2 * g->n <= g->k;
 }
 
 static cj_gemm flipped(const cj_gemm *g, float *c)

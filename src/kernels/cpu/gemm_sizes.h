@@ -21,7 +21,7 @@ enum {
     STRIP_ROWS = 12,        /* rows that are taken through all panels at a time where k is short, so that C is written along its rows */
     SHARED_ROWS = 240,      /* about so many rows per task when B is packed for all: 480 KiB of A */
     GROUP_COLUMNS = 2048,   /* columns of B packed at a time ... */
-    GROUP_FLOATS = 1 << 20, /* ... over as many blocks of k as stay below this */
+    GROUP_FLOATS = 1 << 17, /* ... over as many blocks of k as stay below this: all rows of A come by while it is in L2 */
     PACK_ROWS = 32,         /* rows of A packed in one go */
     TURN_ROWS = 256,        /* rows of C turned in one go when they were computed as columns */
     THIN_ROWS = 16,         /* up to this many rows, transposed B is read in dot products instead of being packed */
@@ -38,7 +38,9 @@ enum {
     SLICES = 4,              /* ... slices of ... */
     SLICE_STEP = 8,          /* ... a multiple of this many rows, as the sweep takes them, ... */
     SLICED_SUMS = 4096,      /* ... unless there are more sums than these */
-    FLIPPED_COLUMNS = 256,   /* no more columns than this are computed as rows */
+    FLIPPED_COLUMNS = 256,   /* no more columns than this are computed as rows; half as many with a deep k */
+    DEEP_ROWS = 192,         /* from this many rows on, products of a transposed A with a k from ... */
+    DEEP = 1024,             /* ... this on are computed in the shared way */
     STACK_PANEL = 4096,      /* floats: a panel this small is packed on the stack, without workspace */
     TINY = 64 * 64 * 64,     /* products up to this m*n*k go straight to the tiles ... */
     L1_FLOATS = 8192,        /* ... if B fits in L1 */
