@@ -156,6 +156,14 @@ static bool report(const cj_batch_job *j, const cj_fault *f, const char *wrong)
                      v != v ? "NaN" : "infinite");
 }
 
+void cj__batch_place(cj_batch_job *j)
+{
+    const cj_ctx *c = j->call->ctx;
+    const bool alone = j->items == 1 && c->pool;
+    j->dense = cj__dense();
+    j->on = (cj_dense_place){ c->k, alone ? c->pool : NULL, alone ? c->threads : 1 };
+}
+
 bool cj__batch_run(cj_batch_job *j, const char *wrong)
 {
     cj_ctx *c = j->call->ctx;

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/transpose.h"
 
 enum { COLUMNS = 256, PACKED_WORK = 40000 };
 #if defined CJ_ISA_AVX512
@@ -27,7 +27,7 @@ enum {
     GROUP_COLUMNS = 1536 /* columns of B that are packed at a time: 1.9 MiB */,
 };
 static const double ITEM_WORK = 2e7;   /* batch items below this run whole on one thread each */
-static const double SHARED_WORK = 5e5; /* and a single product below this too */
+static const double SHARED_WORK = 1e6; /* and a single product below this too */
 
 typedef double vd __attribute__((vector_size(LANES * 8), aligned(8), may_alias));
 typedef int64_t vl __attribute__((vector_size(LANES * 8)));
@@ -193,23 +193,7 @@ static void tile(int64_t kc, const double *a, const double *b, double *c, int64_
     else tile_of(kc, a, b, c, c_row, rows, columns, add, 1);
 }
 
-/* x, LANES rows of LANES elements, transposed: in every stage rows i and i + LANES/2 become their elements in turn. */
-CJ_INLINE void transpose_f64(vd *x)
-{
-    vl low, high;
-    for (int l = 0; l < LANES; l++) {
-        low[l] = l / 2 + (l % 2) * LANES;
-        high[l] = low[l] + LANES / 2;
-    }
-    for (int stage = 1; stage < LANES; stage *= 2) {
-        vd y[LANES];
-        for (int i = 0; i < LANES / 2; i++) {
-            y[2 * i] = __builtin_shuffle(x[i], x[i + LANES / 2], low);
-            y[2 * i + 1] = __builtin_shuffle(x[i], x[i + LANES / 2], high);
-        }
-        memcpy(x, y, sizeof y);
-    }
-}
+CJ_TRANSPOSE(transpose_f64, vd, vl, LANES)
 
 /* Rows of A as [tile][p][TILE_ROWS]; rows that are not there are 0. */
 static void pack_rows(const packed *q, const double *a, int64_t rows, double *to)

@@ -1,7 +1,7 @@
 /* Factorisations of many small matrices at once (small.h): one matrix per vector lane. */
 #include "kernels/cpu/small.h"
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/transpose.h"
 
 #if defined CJ_ISA_AVX512
 #define SMALL_BYTES 64

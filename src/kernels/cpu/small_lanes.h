@@ -39,24 +39,7 @@ CJ_INLINE bool NAME(any)(M m)
 #define STREAM(p, x) (*(V *)(void *)(p) = (x))
 #endif
 
-/* x, LANES rows of LANES elements, transposed.  Read as bits, (row, lane) is rotated by one place in every stage: rows i and i + LANES/2 become their elements
- * in turn. */
-CJ_INLINE void NAME(transpose)(V *x)
-{
-    M low, high;
-    for (int l = 0; l < LANES; l++) {
-        low[l] = l / 2 + (l % 2) * LANES;
-        high[l] = low[l] + LANES / 2;
-    }
-    for (int stage = 1; stage < LANES; stage *= 2) {
-        V y[LANES];
-        for (int i = 0; i < LANES / 2; i++) {
-            y[2 * i] = __builtin_shuffle(x[i], x[i + LANES / 2], low);
-            y[2 * i + 1] = __builtin_shuffle(x[i], x[i + LANES / 2], high);
-        }
-        memcpy(x, y, sizeof y);
-    }
-}
+CJ_TRANSPOSE(NAME(transpose), V, M, LANES)
 
 /* Walks through the elements of a matrix in the order of memory and says where each lies in a[rows][width], from column `at` on, or transposed. */
 typedef struct NAME(walk) {
