@@ -130,8 +130,8 @@ void cj__samples_special(cj_sample_list *l, const char *name)
     for (size_t i = 0; i < sizeof integrals / sizeof *integrals; i++) {
         if (!IS(integrals[i].name)) continue;
         cj_sample *s = add(l, integrals[i].label, integrals[i].call, exact);
-        for (int k = 0; k < integrals[i].parameters; k++) input(s, CJ_SHAPE(3, 5), CJ_DOMAIN_POSITIVE);
-        input(s, CJ_SHAPE(3, 5), integrals[i].last);
+        for (int k = 0; k < integrals[i].parameters; k++) input(s, CJ_SHAPE(2, 3), CJ_DOMAIN_POSITIVE);
+        input(s, CJ_SHAPE(2, 3), integrals[i].last);
         s->at[0] = integrals[i].at[0], s->at[1] = integrals[i].at[1];
     }
 }

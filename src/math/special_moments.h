@@ -36,27 +36,28 @@ static REAL F(power)(REAL x, int n)
     while (n-- > 0) y *= x;
     return y;
 }
-static REAL F(at_tau)(const F(side) * q, REAL w, REAL tau)
+/* Sum over tau = first, first + h, … as long as p is not lost beside its value at x. */
+static REAL F(sum_of)(const F(side) * q, REAL w, REAL first, REAL h)
 {
-    const REAL back = M(exp)(-tau), v = w * M(exp)(tau - back);
-    REAL s = 0, u = 0;
-    const REAL fall = F(fall)(q, v, &s, &u);
-    return fall > -60 ? M(exp)(fall) * F(power)(s, q->i) * F(power)(u, q->j) * v * (1 + back) : 0;
+    REAL sum = 0, s = 0, u = 0;
+    for (REAL tau = first; tau < 8; tau += h) {
+        const REAL back = M(exp)(-tau), v = w * M(exp)(tau - back), fall = F(fall)(q, v, &s, &u);
+        if (!(fall > -55)) break;
+        sum += M(exp)(fall) * F(power)(s, q->i) * F(power)(u, q->j) * v * (1 + back);
+    }
+    return sum;
 }
 static REAL F(one_side)(const F(side) * q)
 {
     REAL w = 1, s, u; /* to where p has fallen by e or so */
     while (w < (REAL)1e30L && F(fall)(q, w, &s, &u) > -1) w *= 2;
     while (w > (REAL)1e-30L && F(fall)(q, w, &s, &u) < -2) w /= 2;
-    const REAL enough = sizeof(REAL) == 8 ? (REAL)1e-8L : (REAL)1e-10L; /* of the last step; the digits double */
-    REAL sum = 0, h = (REAL)0.25L;
-    for (int k = -18; k <= 24; k++) sum += F(at_tau)(q, w, k * h);
-    for (int halving = 0; halving < 5; halving++) {
-        REAL between = 0;
-        const int most = 24 << halving;
-        for (int k = -(18 << halving); k < most; k++) between += F(at_tau)(q, w, (k + (REAL)0.5) * h);
+    const REAL enough = sizeof(REAL) == 8 ? (REAL)1e-6L : (REAL)2e-10L; /* for f32 and f64, of the last step: the digits double */
+    REAL h = (REAL)0.5L, sum = F(sum_of)(q, w, -4, h);
+    for (int halving = 0; halving < 6; halving++) {
         const REAL old = sum;
-        sum += between, h /= 2;
+        sum += F(sum_of)(q, w, -4 + h / 2, h);
+        h /= 2;
         if (M(fabs)(sum - 2 * old) <= enough * M(fabs)(sum)) break;
     }
     return sum * h;
