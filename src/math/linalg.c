@@ -131,7 +131,8 @@ static void chunk(void *arg, int64_t begin, int64_t end, int worker)
     }
     /* as many at a time as the first cache holds after they were looked at */
     int32_t pivot[CJ_GROUP];
-    const int64_t few = 16384 / (cj__item_bytes(j->call->in[0], 2) + 1) / 16 * 16, most = few < 16 ? 16 : few < CJ_GROUP ? few : CJ_GROUP;
+    const int64_t lanes = 64 / (int64_t)cj_dtype_size(j->t), few = 16384 / (cj__item_bytes(j->call->in[0], 2) + 1) / lanes * lanes;
+    const int64_t most = few < lanes ? lanes : few < CJ_GROUP ? few : CJ_GROUP;
     for (int64_t i = begin; i < end && !fault->kind; i += most) {
         int64_t count = end - i < most ? end - i : most;
         if (!all_finite(j, i, i + count, fault)) return;

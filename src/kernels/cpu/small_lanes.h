@@ -59,23 +59,16 @@ CJ_INLINE int64_t NAME(next)(NAME(walk) * w)
     return here;
 }
 
-/* Matrices [lane][rows, columns] to a[rows][width] of vectors, from column `at` on, or transposed; lanes past count repeat the last. lower: what lies above the
- * diagonal is not needed. */
-static __attribute__((noinline)) void NAME(interleave)(const R *x, int64_t count, int64_t rows, int64_t columns, bool transpose, V *a,
-                                                       int64_t width, int64_t at, bool ahead, bool lower)
+/* Matrices [lane][rows, columns] to a[rows][width] of vectors, from column `at` on, or transposed; lanes past count repeat the last. */
+static void NAME(interleave)(const R *x, int64_t count, int64_t rows, int64_t columns, bool transpose, V *a, int64_t width, int64_t at,
+                             bool ahead)
 {
     const int64_t size = rows * columns, whole = size / LANES * LANES;
     const R *from[LANES];
     NAME(walk) w = NAME(walk_of)(columns, transpose, width, at);
     for (int l = 0; l < LANES; l++) from[l] = x + (l < count ? l : count - 1) * size;
-    const bool skips = lower && columns % LANES == 0 && !transpose;
     for (int64_t e = 0; e < whole; e += LANES) {
         V block[LANES];
-        if (skips && w.j > e / columns) { /* a block above the diagonal: w.j is its column */
-            w.j += LANES, w.place += LANES;
-            if (w.j == columns) w.j = 0, w.place += width - columns;
-            continue;
-        }
         for (int l = 0; l < LANES; l++) memcpy(&block[l], from[l] + e, sizeof block[l]);
         if (ahead)
             for (int l = 0; l < LANES; l++) __builtin_prefetch((const char *)(from[l] + e) + SMALL_AHEAD, 0, 2);
@@ -88,33 +81,20 @@ static __attribute__((noinline)) void NAME(interleave)(const R *x, int64_t count
     }
 }
 
-CJ_INLINE void NAME(put)(R *to, int64_t size, int64_t count, const V *block, bool stream)
-{
-    if (stream)
-        for (int64_t l = 0; l < count; l++) STREAM(to + l * size, block[l]);
-    else
-        for (int64_t l = 0; l < count; l++) memcpy(to + l * size, &block[l], sizeof block[l]);
-}
-/* The way back: the matrices of the first `count` lanes; lower: zeros above the diagonal. stream: they are many more than the caches hold, and go past them where vectors are
- * aligned. */
-static __attribute__((noinline)) void NAME(spread)(const V *a, int64_t width, int64_t at, int64_t count, int64_t rows, int64_t columns,
-                                                   R *y, bool stream, bool lower)
+/* The way back: the matrices of the first `count` lanes. stream: they are many more than the caches hold, and go past them where vectors are aligned. */
+static void NAME(spread)(const V *a, int64_t width, int64_t at, int64_t count, int64_t rows, int64_t columns, R *y, bool stream)
 {
     const int64_t size = rows * columns, whole = size / LANES * LANES;
     stream = stream && size % LANES == 0 && (uintptr_t)y % SMALL_BYTES == 0;
     NAME(walk) w = NAME(walk_of)(columns, false, width, at);
-    const bool skips = lower && columns % LANES == 0;
-    const V zero[LANES] = { 0 };
     for (int64_t e = 0; e < whole; e += LANES) {
-        const bool above = skips && w.j > e / columns;
         V block[LANES];
         for (int l = 0; l < LANES; l++) block[l] = a[NAME(next)(&w)];
-        if (above) {
-            NAME(put)(y + e, size, count, zero, stream);
-            continue;
-        }
         NAME(transpose)(block);
-        NAME(put)(y + e, size, count, block, stream);
+        if (stream)
+            for (int64_t l = 0; l < count; l++) STREAM(y + l * size + e, block[l]);
+        else
+            for (int64_t l = 0; l < count; l++) memcpy(y + l * size + e, &block[l], sizeof block[l]);
     }
     for (int64_t e = whole; e < size; e++) {
         const R *from = (const R *)&a[NAME(next)(&w)];
@@ -192,17 +172,10 @@ CJ_INLINE void NAME(back_substitute)(V *a, int64_t n, int64_t width, const V *ov
     }
 }
 
-/* x[r] - sum over k in [begin, end) of a[r][k]·y[k] for eight or four rows at a time, which share the y[k]. */
+/* x[r] - sum over k in [begin, end) of a[r][k]·y[k] for four rows at a time, which share the y[k]. */
 CJ_INLINE void NAME(minus_products)(V *a, int64_t rows, int64_t width, int64_t begin, int64_t end, const V *y, V *x, int64_t stride)
 {
     int64_t r = 0;
-    for (; r + 8 <= rows; r += 8) {
-        V s[8];
-        for (int q = 0; q < 8; q++) s[q] = x[(r + q) * stride];
-        for (int64_t k = begin; k < end; k++)
-            for (int q = 0; q < 8; q++) s[q] = FNMADD(s[q], a[(r + q) * width + k], y[k]);
-        for (int q = 0; q < 8; q++) x[(r + q) * stride] = s[q];
-    }
     for (; r + 4 <= rows; r += 4) {
         V s[4];
         for (int q = 0; q < 4; q++) s[q] = x[(r + q) * stride];
@@ -246,21 +219,25 @@ CJ_INLINE void NAME(invert)(V *a, int64_t n, const V *over, const V *place, V *c
     }
 }
 
-CJ_INLINE void NAME(cholesky)(V *a, int64_t n, V *info)
+/* next: what comes after the matrices that the caller has looked at, or NULL; it is asked for a column's share at a time, while roots and quotients are waited for. */
+CJ_INLINE void NAME(cholesky)(V *a, int64_t n, V *info, const char *next)
 {
     const V zero = NAME(all)(0), one = NAME(all)(1);
     *info = zero;
     for (int64_t j = 0; j < n; j++) {
-        V d = a[j * n + j];
-        for (int64_t k = 0; k < j; k++) d = FNMADD(d, a[j * n + k], a[j * n + k]);
+        const V d = a[j * n + j]; /* the squares of its row are gone already */
+        for (int64_t i = 0; next && i < n * SMALL_BYTES; i += 64) __builtin_prefetch(next + j * n * SMALL_BYTES + i, 0, 2);
         const MASK good = GREATER(d, zero);
         const V safe = CHOOSE(good, d, one), root = SQRT(safe), r = one / root, bad = CHOOSE(good, zero, NAME(all)((R)(j + 1)));
         *info = CHOOSE(EQUAL(*info, zero), bad, *info);
         a[j * n + j] = root;
         NAME(minus_products)(a + (j + 1) * n, n - j - 1, n, 0, j, a + j * n, a + (j + 1) * n + j, n);
-        for (int64_t i = j + 1; i < n; i++) a[i * n + j] *= r;
-        const int64_t kept = n % LANES ? n : j / LANES * LANES + LANES; /* later blocks are zero without being written here */
-        for (int64_t i = j + 1; i < kept; i++) a[j * n + i] = zero;
+        for (int64_t i = j + 1; i < n; i++) {
+            const V x = a[i * n + j] * r;
+            a[i * n + j] = x;
+            a[i * n + i] = FNMADD(a[i * n + i], x, x);
+            a[j * n + i] = zero;
+        }
     }
 }
 
@@ -269,24 +246,24 @@ CJ_INLINE void NAME(group_of)(const cj_small *s, int64_t first, int64_t count, i
 {
     const int64_t others = s->code == CJ_SMALL_SOLVE ? s->k : 0, width = n + others;
     V *a = s->work, *over = a + n * width, *place = over + n, sign, info;
-    NAME(interleave)((const R *)s->a + first * n * n, count, n, n, s->transpose, a, width, 0, s->ahead, s->code == CJ_SMALL_CHOLESKY);
-    if (s->code == CJ_SMALL_SOLVE)
-        NAME(interleave)((const R *)s->b + first * n * others, count, n, others, false, a, width, n, false, false);
-    if (s->code == CJ_SMALL_CHOLESKY) NAME(cholesky)(a, n, &info);
+    NAME(interleave)((const R *)s->a + first * n * n, count, n, n, s->transpose, a, width, 0, s->ahead && s->code != CJ_SMALL_CHOLESKY);
+    if (s->code == CJ_SMALL_SOLVE) NAME(interleave)((const R *)s->b + first * n * others, count, n, others, false, a, width, n, false);
+    const char *next = s->ahead ? (const char *)s->a + first * n * n * (int64_t)sizeof(R) + SMALL_AHEAD : NULL;
+    if (s->code == CJ_SMALL_CHOLESKY) NAME(cholesky)(a, n, &info, next);
     else if (s->code == CJ_SMALL_INVERSE) NAME(eliminate)(a, n, n, over, place, true, &sign, &info);
     else NAME(eliminate)(a, n, width, over, NULL, false, &sign, &info);
     R *y = (R *)s->y + first * n * (s->code == CJ_SMALL_SOLVE ? others : s->code == CJ_SMALL_LU ? 1 : n);
     if (s->code == CJ_SMALL_CHOLESKY) {
-        NAME(spread)(a, n, 0, count, n, n, y, s->stream, true);
+        NAME(spread)(a, n, 0, count, n, n, y, s->stream);
     } else if (s->code == CJ_SMALL_LU) {
         for (int64_t i = 0; i < n; i++) a[i] = i ? a[i * (n + 1)] : a[0] * sign;
-        NAME(spread)(a, n, 0, count, 1, n, y, false, false);
+        NAME(spread)(a, n, 0, count, 1, n, y, false);
     } else if (s->code == CJ_SMALL_INVERSE) {
         NAME(invert)(a, n, over, place, place + n);
-        NAME(spread)(a, n, 0, count, n, n, y, s->stream, false);
+        NAME(spread)(a, n, 0, count, n, n, y, s->stream);
     } else {
         NAME(back_substitute)(a, n, width, over);
-        NAME(spread)(a, width, n, count, n, others, y, false, false);
+        NAME(spread)(a, width, n, count, n, others, y, false);
     }
     for (int64_t l = 0; l < count; l++) s->pivot[first + l] = (int32_t)info[l];
 }
