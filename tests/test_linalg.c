@@ -43,9 +43,15 @@ static double draw(uint64_t *state)
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return (double)(int64_t)(*state >> 11) / 0x1p52 - 1;
 }
+static cj_dense_place here(void)
+{
+    for (int level = CJ_ISA_LEVELS - 1;; level--)
+        if (cj__cpu_kernels((cj_isa)level)) return (cj_dense_place){ .k = cj__cpu_kernels((cj_isa)level), .threads = 1 };
+}
 static void fits(const cj_dense *d, cj_dense_code code, cj_dtype t, int64_t m, int64_t n, int64_t k)
 {
-    assert_true(d->workspace(code, t, m, n, k, true) <= sizeof(((arrays *)0)->work));
+    const cj_dense_place on = here();
+    assert_true(d->workspace(&on, code, t, m, n, k, true) <= sizeof(((arrays *)0)->work));
 }
 static double product_error(int64_t m, int64_t k, int64_t n, const double *x, const double *scale, const double *y, const double *want)
 {
@@ -62,6 +68,7 @@ static double product_error(int64_t m, int64_t k, int64_t n, const double *x, co
 /* One size in one table, f64: every decomposition multiplies back to its matrix. */
 static void check_table(const cj_dense *d, int64_t m, int64_t n, arrays *w)
 {
+    const cj_dense_place on = here();
     uint64_t state = seed * 31 + (uint64_t)(m * 100 + n);
     const int64_t k = m < n ? m : n;
     double *x = calloc((size_t)(MOST * MOST), 8), *y = calloc((size_t)(MOST * MOST), 8);
@@ -85,7 +92,7 @@ static void check_table(const cj_dense *d, int64_t m, int64_t n, arrays *w)
         int64_t pivot[MOST];
         fits(d, CJ_DENSE_LU, CJ_F64, n, n, 0);
         memcpy(w->a, x, (size_t)(n * n) * 8);
-        assert_int_equal(d->lu(CJ_F64, n, w->a, pivot, w->work), 0);
+        assert_int_equal(d->lu(&on, CJ_F64, n, w->a, pivot, w->work), 0);
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j < n; j++) {
                 w->u[i * n + j] = i == j ? 1 : j < i ? w->a[i * n + j] : 0;
@@ -105,7 +112,7 @@ static void check_table(const cj_dense *d, int64_t m, int64_t n, arrays *w)
         memcpy(w->a, y, (size_t)(n * n) * 8);
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = i + 1; j < n; j++) w->a[i * n + j] = 1e30; /* not read */
-        assert_int_equal(d->eigh(CJ_F64, n, w->a, w->s, true, w->work), 0);
+        assert_int_equal(d->eigh(&on, CJ_F64, n, w->a, w->s, true, w->work), 0);
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j < n; j++) w->v[i * n + j] = w->a[j * n + i];
         assert_small(product_error(n, n, n, w->a, w->s, w->v, y), 1e-13 * (double)n);
@@ -149,6 +156,7 @@ static void own_equals_lapack(void **state)
 {
     (void)state;
     const cj_dense *lapack = cj__dense_lapack();
+    const cj_dense_place on = here();
     if (!lapack) skip();
     arrays *w = malloc(sizeof *w);
     for (int type = 0; type < 2; type++)
@@ -171,16 +179,16 @@ static void own_equals_lapack(void **state)
                     int64_t info = 0, pivot[MOST];
                     memcpy(m, what == 0 || what == 4 ? spd : first, bytes);
                     if (what == 0) info = tables[d]->cholesky(t, n, m, w->work);
-                    if (what == 1) info = tables[d]->lu(t, n, m, pivot, w->work);
-                    if (what == 2) info = tables[d]->inverse(t, n, m, w->work);
+                    if (what == 1) info = tables[d]->lu(&on, t, n, m, pivot, w->work);
+                    if (what == 2) info = tables[d]->inverse(&on, t, n, m, w->work);
                     if (what == 3) {
                         memcpy(w->u, first, bytes);
-                        info = tables[d]->solve(t, n, n, true, w->u, m, w->work);
+                        info = tables[d]->solve(&on, t, n, n, true, w->u, m, w->work);
                     }
                     if (what == 4) {
                         memcpy(w->u, spd, bytes);
                         memset(m, 0, bytes);
-                        info = tables[d]->eigh(t, n, w->u, m, false, w->work);
+                        info = tables[d]->eigh(&on, t, n, w->u, m, false, w->work);
                     }
                     if (what == 5) {
                         memcpy(w->u, first, bytes);
@@ -274,6 +282,51 @@ static void threads_do_not_change_bits(void **state)
         }
         for (int j = 0; j < 6; j++) assert_true(same_bits(r[0][j], r[1][j]));
     }
+    cj_ctx_free(c[0]);
+    cj_ctx_free(c[1]);
+}
+
+/* One matrix at a time, beyond the sizes that go to LAPACK whole: elimination and eigenvectors in blocks, with the same bits on one thread and on three. */
+static void large_matrices(void **state)
+{
+    (void)state;
+    cj_ctx *c[2] = { context(1, NULL), context(3, NULL) };
+    const int64_t sizes[] = { 33, 65, 66, 97, 130, 200, 321 };
+    for (size_t k = 0; k < 2 * sizeof sizes / sizeof *sizes; k++) {
+        const cj_dtype t = k % 2 ? CJ_F64 : CJ_F32;
+        const int64_t n = sizes[k / 2];
+        const double tolerance = eps_of[t] * 100 * (double)n;
+        cj_tensor *r[2][7];
+        for (int i = 0; i < 2; i++) {
+            cj_tensor *a = normal(c[i], CJ_SHAPE(n, n), t), *b = normal(c[i], CJ_SHAPE(n, 1), t), *many = normal(c[i], CJ_SHAPE(n, 37), t);
+            cj_tensor *leaf = cj_require_grad(cj_mul_scalar(many, 1)), *turned;
+            cj_grad(cj_sum(cj_mul(cj_solve(a, leaf), many)), &leaf, 1, &turned); /* a⁻ᵀ·many */
+            cj_eigen e = cj_eigh(cj_add(a, cj_t(a)));
+            cj_tensor *all[7] = { cj_solve(a, b), cj_solve(a, many), turned, cj_inverse(a), cj_slogdet(a).logabsdet, e.values, e.vectors };
+            memcpy(r[i], all, sizeof all);
+            assert_ok(c[i]);
+            if (i) continue;
+            const double cond = cj_item(cj_cond(a, CJ_NORM_2));
+            assert_small(relative(mm(a, all[0]), b), tolerance * cond);
+            assert_small(relative(mm(a, all[1]), many), tolerance * cond);
+            assert_small(relative(mm(cj_t(a), all[2]), many), tolerance * cond);
+            assert_small(relative(mm(a, all[3]), cj_eye(c[i], n, t)), tolerance * cond);
+            assert_small(fabs(cj_item(all[4]) - cj_item(cj_sum(cj_log(cj_svdvals(a))))), tolerance * cond);
+            assert_small(relative(mm(mm(e.vectors, diagonal(e.values)), cj_t(e.vectors)), cj_add(a, cj_t(a))), tolerance);
+            assert_small(relative(mm(cj_t(e.vectors), e.vectors), cj_eye(c[i], n, t)), tolerance);
+            cj_tensor *huge = cj_mul_scalar(cj_add(a, cj_t(a)), t == CJ_F64 ? 1e200 : 1e25); /* scaled by LAPACK */
+            assert_small(relative(cj_mul_scalar(cj_eigh(huge).values, t == CJ_F64 ? 1e-200 : 1e-25), e.values), tolerance);
+            assert_ok(c[i]);
+        }
+        for (int j = 0; j < 7; j++) assert_true(same_bits(r[0][j], r[1][j]));
+    }
+    /* a column of zeros: the pivot that fails is its own */
+    cj_tensor *gap =
+        cj_mul(normal(c[0], CJ_SHAPE(100, 100), CJ_F64), cj_cast(cj_ne_scalar(cj_arange(c[0], 0, 100, 1, CJ_F64), 70), CJ_F64));
+    cj_solve(gap, cj_ones(c[0], CJ_SHAPE(100), CJ_F64));
+    assert_int_equal(cj_error(c[0]), CJ_EVALUE);
+    assert_non_null(strstr(cj_message(c[0]), "zero pivot 71"));
+    cj_clear(c[0]);
     cj_ctx_free(c[0]);
     cj_ctx_free(c[1]);
 }
@@ -591,6 +644,7 @@ int main(void)
         cmocka_unit_test(own_equals_lapack),
         cmocka_unit_test(operators_leave_small_residuals),
         cmocka_unit_test(threads_do_not_change_bits),
+        cmocka_unit_test(large_matrices),
         cmocka_unit_test(closed_forms),
         cmocka_unit_test(derivatives_at_repeated_values),
         cmocka_unit_test(third_derivatives),

@@ -175,7 +175,7 @@ typedef struct law {
     cj_shape in[3];
     cj_shape x;
     double at[4];                /* a fixed outcome; NAN: outcomes are drawn from (0.4, 1.4) and differentiated too */
-    bool fixed_cdf, no_quantile; /* incomplete integrals have derivatives in their limit only */
+    bool fixed_cdf, no_quantile; /* there is none, or it has jumps */
 } law;
 #define LAW(name, expression)                                                                                                              \
     static cj_dist name(cj_tensor *const *in) { return expression; }
@@ -214,15 +214,15 @@ static const law laws[] = {
     { "laplace", laplace, 2, { S(2), S(2) }, S(2), NUMBER, false, false },
     { "gumbel", gumbel, 2, { S(2), S(2) }, S(2), NUMBER, false, false },
     { "logistic", logistic, 2, { S(2), S(2) }, S(2), NUMBER, false, false },
-    { "student_t", student, 3, { S(2), S(2), S(2) }, S(2), NUMBER, true, false },
+    { "student_t", student, 3, { S(2), S(2), S(2) }, S(2), NUMBER, false, false },
     { "uniform", uniform, 2, { S(2), S(2) }, S(2), NUMBER, false, false },
     { "exponential", exponential, 1, { S(2) }, S(2), NUMBER, false, false },
-    { "gamma", gamma_law, 2, { S(2), S(2) }, S(2), NUMBER, true, false },
-    { "beta", beta_law, 2, { S(2), S(2) }, S(2), { 0.3, 0.6 }, true, false },
+    { "gamma", gamma_law, 2, { S(2), S(2) }, S(2), NUMBER, false, false },
+    { "beta", beta_law, 2, { S(2), S(2) }, S(2), { 0.3, 0.6 }, false, false },
     { "von_mises", von_mises, 2, { S(2), S(2) }, S(2), NUMBER, true, true },
     { "bernoulli", bernoulli, 1, { S(2) }, S(2), { 1, 0 }, false, true },
-    { "binomial", binomial, 1, { S(2) }, S(2), { 2, 5 }, true, true },
-    { "poisson", poisson, 1, { S(2) }, S(2), { 0, 3 }, true, true },
+    { "binomial", binomial, 1, { S(2) }, S(2), { 2, 5 }, false, true },
+    { "poisson", poisson, 1, { S(2) }, S(2), { 0, 3 }, false, true },
     { "dirichlet", dirichlet, 1, { S(3) }, S(3), { 0.2, 0.5, 0.3 }, true, true },
     { "categorical", categorical, 1, { S(3) }, S(1), { 2 }, true, true },
     { "multinomial", multinomial, 1, { S(3) }, S(3), { 1, 3, 0 }, true, true },

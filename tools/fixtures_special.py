@@ -133,3 +133,29 @@ for a, b in [(0.5, 0.25), (-3, 4), (100, 100), (-50, -60), (-1, -0.5), (f32(-0.7
     line("logsumexp", s, a, b, slopes=[mp.exp(A - s), mp.exp(B - s)])
 for x, y in [(0.5, 2), (3, 0.9990234375), (-2.5, 1e-5), (7, 100)] + list(zip(spread(0.01, 50, 12), spread(0.01, 50, 12))):
     line("xlogy", m(x) * mp.log(m(y)), x, y)
+for v in [0.5, 1, 2.5, 10, 150.5, f32(3.3)]:
+    for z in [-30, f32(-3.3), -0.625, f32(-0.01), 0.125, 1, f32(2.7)]:
+        tail = mp.betainc(m(v) / 2, m("0.5"), 0, m(v) / (m(v) + m(z) ** 2), regularized=True) / 2
+        line("stdtr", tail if z < 0 else 1 - tail, v, z)
+# Moments of scores (src/math/special_moments.h): C_1, C_10 and C_01 are first derivatives of the incomplete integrals, the others follow from second ones.
+# Digits enough for those that are the rest of 1 - 1.
+mp.mp.dps = 120
+for a in [0.125, 1, 2.5, 30, 150.5, f32(3.3)]:
+    A = m(a)
+    for f in [0.01, 0.3, 1, 1.1, 2]:
+        x = f32(a * f)
+        p = lambda t: mp.gammainc(t, 0, m(x), regularized=True)
+        line("gammainc_moment2", mp.diff(p, A, 2) + mp.polygamma(1, A) * p(A), a, x)
+    for b in [0.5, 2, 17.25]:
+        B = m(b)
+        both = mp.polygamma(1, A + B)
+        for x in [f32(0.001), f32(0.2), 0.5, 0.875, f32(0.999)]:
+            p = lambda s, t: mp.betainc(s, t, 0, m(x), regularized=True)
+            d = lambda i, j: mp.diff(p, (A, B), (i, j))
+            whole = p(A, B)
+            if whole < 1e-30: continue
+            line("betainc_moment10", d(1, 0), a, b, x)
+            line("betainc_moment01", d(0, 1), a, b, x)
+            line("betainc_moment20", d(2, 0) + (mp.polygamma(1, A) - both) * whole, a, b, x)
+            line("betainc_moment11", d(1, 1) - both * whole, a, b, x)
+            line("betainc_moment02", d(0, 2) + (mp.polygamma(1, B) - both) * whole, a, b, x)

@@ -23,11 +23,12 @@ CJ_API cj_tensor *cj_polygamma(int n, cj_tensor *x);                            
 CJ_API cj_tensor *cj_beta(cj_tensor *a, cj_tensor *b);                           /* Gamma(a) Gamma(b) / Gamma(a + b), a, b > 0 */
 CJ_API cj_tensor *cj_lbeta(cj_tensor *a, cj_tensor *b);                          /* its logarithm */
 CJ_API cj_tensor *cj_gammainc(cj_tensor *a, cj_tensor *x);                       /* P(a, x): integral of t^(a-1) e^-t from 0 to x, over Gamma(a) */
-CJ_API cj_tensor *cj_gammaincc(cj_tensor *a, cj_tensor *x);                      /* 1 - P(a, x), without cancellation. First derivatives in a, any in x */
-CJ_API cj_tensor *cj_betainc(cj_tensor *a, cj_tensor *b, cj_tensor *x);          /* integral of t^(a-1) (1-t)^(b-1) from 0 to x, over B(a, b); derivatives in x only */
-CJ_API cj_tensor *cj_gammaincinv(cj_tensor *a, cj_tensor *p);                    /* x with P(a, x) = p; first derivatives in a, any in p */
-CJ_API cj_tensor *cj_betaincinv(cj_tensor *a, cj_tensor *b, cj_tensor *p);       /* x with cj_betainc(a, b, x) = p; derivatives in p only */
-CJ_API cj_tensor *cj_stdtrit(cj_tensor *df, cj_tensor *p);                       /* the quantile of Student's distribution; derivatives in p only */
+CJ_API cj_tensor *cj_gammaincc(cj_tensor *a, cj_tensor *x);                      /* 1 - P(a, x), without cancellation. Derivatives in a up to order 8, any in x */
+CJ_API cj_tensor *cj_betainc(cj_tensor *a, cj_tensor *b, cj_tensor *x);          /* integral of t^(a-1) (1-t)^(b-1) from 0 to x, over B(a, b); in a and b as above */
+CJ_API cj_tensor *cj_gammaincinv(cj_tensor *a, cj_tensor *p);                    /* x with P(a, x) = p; derivatives in both */
+CJ_API cj_tensor *cj_betaincinv(cj_tensor *a, cj_tensor *b, cj_tensor *p);       /* x with cj_betainc(a, b, x) = p; derivatives in all three */
+CJ_API cj_tensor *cj_stdtr(cj_tensor *df, cj_tensor *z);                         /* Student's distribution function at z; derivatives in both */
+CJ_API cj_tensor *cj_stdtrit(cj_tensor *df, cj_tensor *p);                       /* the quantile of Student's distribution; derivatives in both */
 CJ_API cj_tensor *cj_erfc(cj_tensor *x);                                         /* 1 - erf(x), without cancellation */
 CJ_API cj_tensor *cj_erfinv(cj_tensor *x);                                       /* erf(cj_erfinv(x)) = x */
 CJ_API cj_tensor *cj_ndtr(cj_tensor *x);                                         /* the normal distribution function Phi */

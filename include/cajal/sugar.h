@@ -357,6 +357,7 @@
 #define cj_betainc(...) (CJ__HERE, (cj_betainc)(__VA_ARGS__))
 #define cj_gammaincinv(...) (CJ__HERE, (cj_gammaincinv)(__VA_ARGS__))
 #define cj_betaincinv(...) (CJ__HERE, (cj_betaincinv)(__VA_ARGS__))
+#define cj_stdtr(...) (CJ__HERE, (cj_stdtr)(__VA_ARGS__))
 #define cj_stdtrit(...) (CJ__HERE, (cj_stdtrit)(__VA_ARGS__))
 #define cj_erfc(...) (CJ__HERE, (cj_erfc)(__VA_ARGS__))
 #define cj_erfinv(...) (CJ__HERE, (cj_erfinv)(__VA_ARGS__))

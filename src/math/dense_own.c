@@ -133,9 +133,10 @@ static int64_t lu(int64_t n, double *a, int64_t *pivot)
     return info;
 }
 
-static int64_t own_lu(cj_dtype t, int64_t n, void *matrix, int64_t *pivot, void *work)
+static int64_t own_lu(const cj_dense_place *on, cj_dtype t, int64_t n, void *matrix, int64_t *pivot, void *work)
 {
     char *left = work;
+    (void)on;
     double *a = widen(t, matrix, n * n, &left);
     int64_t info = lu(n, a, pivot);
     narrow(t, a, matrix, n * n);
@@ -156,11 +157,14 @@ static void lu_solve(int64_t n, int64_t k, bool transpose, const double *a, cons
     triangular(n, k, (cj_triangle){ .upper = true }, a, b);
 }
 
-static int64_t own_solve(cj_dtype t, int64_t n, int64_t k, bool transpose, void *matrix, void *rhs, void *work)
+static int64_t own_solve(const cj_dense_place *on, cj_dtype t, int64_t n, int64_t k, bool transpose, const void *matrix, void *rhs,
+                         void *work)
 {
     char *left = work;
+    (void)on;
     int64_t *pivot = cut(&left, n * 8);
-    double *a = widen(t, matrix, n * n, &left), *b = widen(t, rhs, n * k, &left);
+    double *a = cut(&left, n * n * 8), *b = widen(t, rhs, n * k, &left);
+    for (int64_t i = 0; i < n * n; i++) a[i] = t == CJ_F64 ? ((const double *)matrix)[i] : (double)((const float *)matrix)[i];
     int64_t info = lu(n, a, pivot);
     if (info) return info;
     lu_solve(n, k, transpose, a, pivot, b);
@@ -168,9 +172,10 @@ static int64_t own_solve(cj_dtype t, int64_t n, int64_t k, bool transpose, void 
     return 0;
 }
 
-static int64_t own_inverse(cj_dtype t, int64_t n, void *matrix, void *work)
+static int64_t own_inverse(const cj_dense_place *on, cj_dtype t, int64_t n, void *matrix, void *work)
 {
     char *left = work;
+    (void)on;
     int64_t *pivot = cut(&left, n * 8);
     double *x = cut(&left, n * n * 8), *a = widen(t, matrix, n * n, &left);
     int64_t info = lu(n, a, pivot);
@@ -251,9 +256,10 @@ static void rotate(double *x, double *y, int64_t n, int64_t stride, double c, do
     }
 }
 
-static int64_t own_eigh(cj_dtype t, int64_t n, void *matrix, void *values, bool vectors, void *work)
+static int64_t own_eigh(const cj_dense_place *on, cj_dtype t, int64_t n, void *matrix, void *values, bool vectors, void *work)
 {
     char *left = work;
+    (void)on;
     double *v = cut(&left, n * n * 8), *a = widen(t, matrix, n * n, &left), *w = blank(t, values, n, &left);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++) {
@@ -522,15 +528,16 @@ static int64_t own_eig(cj_dtype t, int64_t n, void *matrix, void *w_out, void *v
 
 /* ---- the table --------------------------------------------------------------------------------------------------------------------------------- */
 
-static size_t own_workspace(cj_dense_code code, cj_dtype t, int64_t m, int64_t n, int64_t k, bool vectors)
+static size_t own_workspace(const cj_dense_place *on, cj_dense_code code, cj_dtype t, int64_t m, int64_t n, int64_t k, bool vectors)
 {
     const int64_t wide = t == CJ_F64 ? 0 : 8, least = m < n ? m : n;
     const size_t square = room(n * n * 8), copy = room(m * n * wide);
+    (void)on;
     switch (code) {
     case CJ_DENSE_CHOLESKY:
     case CJ_DENSE_LU: return copy;
     case CJ_DENSE_TRIANGULAR: return copy + room(n * k * wide);
-    case CJ_DENSE_SOLVE: return room(n * 8) + copy + room(n * k * wide);
+    case CJ_DENSE_SOLVE: return room(n * 8) + square + room(n * k * wide);
     case CJ_DENSE_INVERSE: return room(n * 8) + square + copy;
     case CJ_DENSE_EIGH: return square + copy + room(n * wide);
     case CJ_DENSE_EIG:

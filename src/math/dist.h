@@ -3,6 +3,7 @@
 #define CJ_MATH_DIST_H
 
 #include "cajal/math.h"
+#include "math/math.h"
 #include "ops/compose.h"
 
 typedef enum cj_draw_kind {
@@ -18,7 +19,6 @@ typedef enum cj_draw_kind {
 } cj_draw_kind;
 cj_tensor *cj__draw(cj_draw_kind kind, cj_tensor *a, cj_tensor *b, int64_t count, cj_shape shape, cj_stream stream);
 cj_tensor *cj__draw_noise(cj_ctx *c, cj_draw_kind kind, cj_shape shape, cj_dtype dtype, cj_stream stream);
-cj_tensor *cj__gammainc_da(cj_tensor *a, cj_tensor *x);
 /* e^x with the same bits at every level: of a number, and of a tensor (ordered.c). */
 double cj__even_exp(double x);
 cj_tensor *cj__ordered_exp(cj_tensor *x);

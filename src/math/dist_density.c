@@ -145,10 +145,7 @@ cj_tensor *(cj_dist_cdf)(cj_dist d, cj_tensor *x)
     }
     case CJ_DIST_GUMBEL: return cj_exp(cj_neg(cj_exp(cj_neg(standardised(&d, x)))));
     case CJ_DIST_LOGISTIC: return cj_sigmoid(standardised(&d, x));
-    case CJ_DIST_STUDENT_T: { /* I_{v/(v+z²)}(v/2, 1/2) / 2 is the tail */
-        cj_tensor *z = standardised(&d, x), *v = d.p[2], *at = cj_div(v, cj_add(v, cj_square(z)));
-        return halves(z, cj_mul_scalar(cj_betainc(cj_mul_scalar(v, 0.5), cj__const_like(v, 0.5), at), 0.5));
-    }
+    case CJ_DIST_STUDENT_T: return cj_stdtr(d.p[2], standardised(&d, x));
     case CJ_DIST_UNIFORM: return cj_clamp(cj_div(cj_sub(x, a), cj_sub(b, a)), 0, 1);
     case CJ_DIST_EXPONENTIAL: return cj_neg(cj_expm1(cj_neg(cj_mul(a, cj_relu(x)))));
     case CJ_DIST_GAMMA: return cj_gammainc(a, cj_mul(b, cj_relu(x)));

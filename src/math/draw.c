@@ -218,7 +218,7 @@ static void d_gamma_draw(cj_vjp_args *v)
 {
     cj_tensor *a = cj_cast(v->in[0], CJ_F64), *x = cj_cast(v->out[0], CJ_F64);
     cj_tensor *density = cj_exp(cj_sub(cj_sub(cj_mul(cj_add_scalar(a, -1), cj_log(x)), x), cj_lgamma(a)));
-    v->gin[0] = cj_mul(v->g[0], cj_cast(cj_neg(cj_div(cj__gammainc_da(a, x), density)), (cj_dtype)v->in[0]->dtype));
+    v->gin[0] = cj_mul(v->g[0], cj_cast(cj_neg(cj_div(cj__gammainc_moment(1, a, x), density)), (cj_dtype)v->in[0]->dtype));
 }
 
 #define ROW(code, op_name, inputs, grad_flag, ...)                                                                                         \

@@ -22,8 +22,8 @@ static cj_batch_job job_of(cj_call *call, cj_dense_code code, double cost)
     j.k = call->nin > 1 ? cj__columns(call->in[1]) : 0;
     j.cost = cost;
     if (j.items) {
-        j.dense = cj__dense();
-        j.work = j.dense->workspace(code, j.t, j.m, j.n, j.k, true);
+        cj__batch_place(&j);
+        j.work = j.dense->workspace(&j.on, code, j.t, j.m, j.n, j.k, true);
     }
     return j;
 }
@@ -133,22 +133,11 @@ static void d_triangular(cj_vjp_args *v)
 
 /* ---- solution: dB = A⁻ᵀ·dX, dA = -dB·Xᵀ -------------------------------------------------------------------------------------------------------- */
 
-/* Two matrices side by side: the copy that LAPACK overwrites comes first in the workspace. */
-static void *copy_of(const cj_batch_job *j, int64_t i, void **work)
-{
-    size_t bytes = (size_t)cj__item_bytes(j->call->in[0], 2);
-    void *a = *work;
-    memcpy(a, cj__item(j->call->in[0], 2, i), bytes);
-    *work = (char *)a + (bytes + 63) / 64 * 64;
-    return a;
-}
-static size_t copy_bytes(const cj_batch_job *j) { return ((size_t)cj__item_bytes(j->call->in[0], 2) + 63) / 64 * 64; }
-
 static int64_t each_solve(const cj_batch_job *j, int64_t i, void *work)
 {
-    void *a = copy_of(j, i, &work), *y = cj__item(j->call->out[0], 2, i);
+    void *y = cj__item(j->call->out[0], 2, i);
     memcpy(y, cj__item(j->call->in[1], 2, i), (size_t)cj__item_bytes(j->call->in[1], 2));
-    return j->dense->solve(j->t, j->n, j->k, *(const int64_t *)j->call->attrs, a, y, work);
+    return j->dense->solve(&j->on, j->t, j->n, j->k, *(const int64_t *)j->call->attrs, cj__item(j->call->in[0], 2, i), y, work);
 }
 static void group_solve(const cj_batch_job *j, int64_t i, int64_t count, int32_t *pivot, void *work)
 {
@@ -159,7 +148,6 @@ static bool run_solve(cj_call *call)
     cj_batch_job j = job_of(call, CJ_DENSE_SOLVE, 0);
     j.cost = (double)(j.n * j.n) * ((double)j.n / 3 + (double)j.k);
     j.each = each_solve;
-    j.work += copy_bytes(&j);
     small(&j, group_solve);
     if (j.k == 0) return true;
     return cj__batch_run(&j, "is singular: zero pivot");
@@ -178,7 +166,7 @@ static int64_t each_inverse(const cj_batch_job *j, int64_t i, void *work)
 {
     void *y = cj__item(j->call->out[0], 2, i);
     memcpy(y, cj__item(j->call->in[0], 2, i), (size_t)cj__item_bytes(j->call->in[0], 2));
-    return j->dense->inverse(j->t, j->n, y, work);
+    return j->dense->inverse(&j->on, j->t, j->n, y, work);
 }
 static void group_inverse(const cj_batch_job *j, int64_t i, int64_t count, int32_t *pivot, void *work)
 {
@@ -218,11 +206,22 @@ static void determinant(const cj_batch_job *j, int64_t i, const void *diagonal, 
     if (j->call->nout == 2) cj__store(j->t, out[1]->data + i * bytes, log_abs);
 }
 
+/* The copy that is overwritten comes first in the workspace. */
+static void *copy_of(const cj_batch_job *j, int64_t i, void **work)
+{
+    size_t bytes = (size_t)cj__item_bytes(j->call->in[0], 2);
+    void *a = *work;
+    memcpy(a, cj__item(j->call->in[0], 2, i), bytes);
+    *work = (char *)a + (bytes + 63) / 64 * 64;
+    return a;
+}
+static size_t copy_bytes(const cj_batch_job *j) { return ((size_t)cj__item_bytes(j->call->in[0], 2) + 63) / 64 * 64; }
+
 static int64_t each_determinant(const cj_batch_job *j, int64_t i, void *work)
 {
     void *a = copy_of(j, i, &work);
     int64_t *pivot = work;
-    j->dense->lu(j->t, j->n, a, pivot, (char *)work + ((size_t)j->n * 8 + 63) / 64 * 64);
+    j->dense->lu(&j->on, j->t, j->n, a, pivot, (char *)work + ((size_t)j->n * 8 + 63) / 64 * 64);
     int sign = 1;
     for (int64_t d = 0; d < j->n; d++)
         if (pivot[d] != d) sign = -sign;
@@ -290,7 +289,7 @@ static int64_t each_cofactor(const cj_batch_job *j, int64_t i, void *work)
     double sign = 1;
     for (int side = 0; side < 2; side++) { /* determinants of orthogonal matrices are signs */
         memcpy(copy, side ? vh : u, (size_t)cj__item_bytes(j->call->in[0], 2));
-        j->dense->lu(j->t, n, copy, (int64_t *)pivots, rest);
+        j->dense->lu(&j->on, j->t, n, copy, (int64_t *)pivots, rest);
         for (int64_t d = 0; d < n; d++) {
             if (((int64_t *)pivots)[d] != d) sign = -sign;
             if (element(j->t, copy, d * (n + 1)) < 0) sign = -sign;
@@ -315,7 +314,7 @@ static bool run_cofactor(cj_call *call)
     cj_batch_job j = job_of(call, CJ_DENSE_SVD, cube(call->in[0]) * 20);
     if (!j.items) return true;
     j.each = each_cofactor;
-    size_t lu = j.dense->workspace(CJ_DENSE_LU, j.t, j.n, j.n, 0, false);
+    size_t lu = j.dense->workspace(&j.on, CJ_DENSE_LU, j.t, j.n, j.n, 0, false);
     j.work = (j.work > lu ? j.work : lu) + 4 * copy_bytes(&j) + 2 * (((size_t)j.n * 8 + 63) / 64 * 64);
     return cj__batch_run(&j, "has singular values that did not converge, code");
 }

@@ -2,7 +2,8 @@
  *
  * Opened, not linked: a program that factors nothing does not load a large library and start its threads, and one that finds no OpenBLAS goes on with our
  * own.  LAPACK is column-major, so it sees the transpose of what we store; each function says what that makes of its problem.  OpenBLAS is set
- * to one thread for the whole process: batches are shared out by our own loop, and results must not depend on how many threads a machine has.
+ * to one thread for the whole process: batches are shared out by our own loop, and results must not depend on how many threads a machine has.  What a single
+ * matrix gains from threads, it gains in our own products: elimination (eliminate.c) and the vectors of eigh.
  *
  * Fortran's interface: every argument is a pointer, the lengths of strings follow at the end.
  */
@@ -14,30 +15,52 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/cpu/cpu.h"
 
 typedef void fortran(void); /* cast to the argument list where it is called */
 
-enum { POTRF, TRSM, GETRF, GETRS, GETRI, SYEVD, GEEV, GESDD, GELQF, ORGLQ, ROUTINES };
-static const char *const names[ROUTINES] = { "potrf", "trsm", "getrf", "getrs", "getri", "syevd", "geev", "gesdd", "gelqf", "orglq" };
+enum { POTRF, TRSM, SYEVD, SYTRD, STEDC, LARFT, GEEV, GESDD, GELQF, ORGLQ, ROUTINES };
+static const char *const names[ROUTINES] = { "potrf", "trsm", "syevd", "sytrd", "stedc", "larft", "geev", "gesdd", "gelqf", "orglq" };
 static fortran *routine[ROUTINES][2]; /* f32, f64; written once, before anybody reads */
 static bool available;
 
-/* An OpenBLAS older than the processor takes its kernels for the first 64-bit ones (Prescott) and runs at half its speed.  It reads the name of a core once, while it is being
- * loaded: so it is loaded again with the name of one that has this machine's vectors, unless the environment names one already or somebody else holds it open. */
+/* OpenBLAS reads what it is to do from the environment while it is being loaded: here with `settings` in front.  Not by setenv, which may free an array that another thread's
+ * getenv is reading: the array is exchanged for a longer copy, which stays, and put back, unless somebody has set a variable meanwhile. */
+enum { SETTINGS = 2, ENVIRONMENT = 1024 };
+static void *open_with(const char *const settings[SETTINGS], char *longer[ENVIRONMENT])
+{
+    char **before = environ;
+    size_t n = 0, at = 0;
+    while (before && before[n]) n++;
+    if (n + SETTINGS < ENVIRONMENT) {
+        for (int i = 0; i < SETTINGS; i++)
+            if (settings[i]) longer[at++] = (char *)(uintptr_t)settings[i];
+        for (size_t i = 0; i < n; i++) longer[at++] = before[i];
+        environ = longer;
+    }
+    void *library = dlopen(CJ_LAPACK_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (environ == longer) environ = before;
+    return library;
+}
+
+/* One thread, so that it starts none of its own.  An OpenBLAS older than the processor takes its kernels for the first 64-bit ones (Prescott) and runs at half its speed: it is
+ * loaded again with the name of a core that has this machine's vectors.  What the user's environment says goes first, and an OpenBLAS that the program holds open
+ * already stays as it is. */
 static void *open_for_this_processor(void)
 {
-    void *library = dlopen(CJ_LAPACK_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    const char *core = cj__cpu_kernels(CJ_ISA_LEVEL_AVX512) ? "SkylakeX" : cj__cpu_kernels(CJ_ISA_LEVEL_AVX2) ? "Haswell" : NULL;
+    const char *threads = getenv("OPENBLAS_NUM_THREADS") ? NULL : "OPENBLAS_NUM_THREADS=1";
+    static char *longer[2][ENVIRONMENT];
+    void *library = open_with((const char *const[SETTINGS]){ threads }, longer[0]);
+    const char *core = cj__cpu_kernels(CJ_ISA_LEVEL_AVX512) ? "OPENBLAS_CORETYPE=SkylakeX"
+                       : cj__cpu_kernels(CJ_ISA_LEVEL_AVX2) ? "OPENBLAS_CORETYPE=Haswell"
+                                                            : NULL;
     char *(*name_of_core)(void) = NULL;
     if (library) *(void **)&name_of_core = dlsym(library, "openblas_get_corename");
     if (!core || !name_of_core || strcmp(name_of_core(), "Prescott") != 0 || getenv("OPENBLAS_CORETYPE")) return library;
     dlclose(library);
-    const bool set = setenv("OPENBLAS_CORETYPE", core, 0) == 0;
-    library = dlopen(CJ_LAPACK_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (set) unsetenv("OPENBLAS_CORETYPE");
-    return library;
+    return open_with((const char *const[SETTINGS]){ threads, core }, longer[1]);
 }
 
 static void open_library(void)
@@ -79,14 +102,6 @@ static size_t size_of(cj_dtype t) { return t == CJ_F64 ? 8 : 4; }
                         a[i * n + j] = a[j * n + i];                                                                                       \
                         a[j * n + i] = x;                                                                                                  \
                     }                                                                                                                      \
-    }                                                                                                                                      \
-    static void other_##T(int64_t m, int64_t n, const T *a, T *y)                                                                          \
-    {                                                                                                                                      \
-        enum { B = 16 };                                                                                                                   \
-        for (int64_t r = 0; r < m; r += B)                                                                                                 \
-            for (int64_t c = 0; c < n; c += B)                                                                                             \
-                for (int64_t i = r; i < m && i < r + B; i++)                                                                               \
-                    for (int64_t j = c; j < n && j < c + B; j++) y[j * m + i] = a[i * n + j];                                              \
     }
 TRANSPOSES(float)
 TRANSPOSES(double)
@@ -94,11 +109,6 @@ static void transpose_square(cj_dtype t, int64_t n, void *a)
 {
     if (t == CJ_F64) square_double(n, a);
     else square_float(n, a);
-}
-static void transpose(cj_dtype t, int64_t m, int64_t n, const void *a, void *y)
-{
-    if (t == CJ_F64) other_double(m, n, a, y);
-    else other_float(m, n, a, y);
 }
 
 static bool zero_at(cj_dtype t, const void *a, int64_t i) { return t == CJ_F64 ? ((const double *)a)[i] == 0 : ((const float *)a)[i] == 0; }
@@ -133,54 +143,7 @@ static int64_t lapack_triangular(cj_dtype t, int64_t n, int64_t k, cj_triangle f
     return 0;
 }
 
-static int factor(cj_dtype t, int64_t n, void *a, int *pivot)
-{
-    int size = (int)n, info = 0;
-    ROUTINE(GETRF, t, whole, whole, void *, whole, int *, int *)(&size, &size, a, &size, pivot, &info);
-    return info;
-}
-
-static int64_t lapack_lu(cj_dtype t, int64_t n, void *a, int64_t *pivot, void *work)
-{
-    transpose_square(t, n, a);
-    int info = factor(t, n, a, work);
-    transpose_square(t, n, a);
-    for (int64_t i = 0; i < n; i++) pivot[i] = ((int *)work)[i] - 1;
-    return info;
-}
-
-static int64_t lapack_solve(cj_dtype t, int64_t n, int64_t k, bool transposed, void *a, void *b, void *work)
-{
-    int *pivot = work, size = (int)n, columns = (int)k;
-    void *x = (char *)work + round_up((size_t)n * sizeof *pivot);
-    transpose_square(t, n, a);
-    int info = factor(t, n, a, pivot);
-    if (info) return info;
-    if (k == 1) x = b;
-    else transpose(t, n, k, b, x);
-    ROUTINE(GETRS, t, text, whole, whole, const void *, whole, const int *, void *, whole, int *, size_t)
-    (transposed ? "T" : "N", &size, &columns, a, &size, pivot, x, &size, &info, 1);
-    if (k > 1) transpose(t, k, n, x, b);
-    return info;
-}
-
 static int query(cj_dtype t, const void *answer) { return (int)(t == CJ_F64 ? *(const double *)answer : *(const float *)answer); }
-
-static void invert(cj_dtype t, int size, void *a, const int *pivot, void *work, int lwork, int *info)
-{
-    ROUTINE(GETRI, t, whole, void *, whole, const int *, void *, whole, int *)(&size, a, &size, pivot, work, &lwork, info);
-}
-static int64_t lapack_inverse(cj_dtype t, int64_t n, void *a, void *work)
-{
-    double answer = 0;
-    int info = 0, *pivot = work;
-    transpose_square(t, n, a);
-    if ((info = factor(t, n, a, pivot))) return info;
-    invert(t, (int)n, a, pivot, &answer, -1, &info);
-    invert(t, (int)n, a, pivot, (char *)work + round_up((size_t)n * sizeof *pivot), query(t, &answer), &info);
-    transpose_square(t, n, a);
-    return info;
-}
 
 /* ---- eigenvalues, singular values, QR ---------------------------------------------------------------------------------------------------------- */
 
@@ -189,10 +152,132 @@ static void symmetric(cj_dtype t, int n, void *a, void *w, bool vectors, void *w
     ROUTINE(SYEVD, t, text, text, whole, void *, whole, void *, void *, whole, int *, whole, int *, size_t, size_t)
     (vectors ? "V" : "N", "U", &n, a, &n, w, work, &lwork, iwork, &liwork, info, 1, 1);
 }
-static int64_t lapack_eigh(cj_dtype t, int64_t n, void *a, void *w, bool vectors, void *work)
+
+/* With vectors, in the three steps of syevd, a = Q·T·Qᵀ, T = Z·diag(w)·Zᵀ, V = Q·Z, of which the last, a third of the time, is our own products: blocks of REFLECTORS
+ * reflectors are I - X·S·Xᵀ with S triangular (Schreiber & Van Loan 1989), and the rows of zᵀ, which are eigenvectors, become zᵀ - (zᵀ·X)·(X·S)ᵀ. */
+enum { REFLECTORS = 48, ALONE = 64 /* rows up to which syevd does it all */ };
+typedef struct eigen_space { /* bytes */
+    size_t z, vector, square, slim, reduce, divide, integers, product;
+} eigen_space;
+
+static void reduce(cj_dtype t, int n, void *a, void *d, void *e, void *tau, void *work, int lwork, int *info)
+{
+    ROUTINE(SYTRD, t, text, whole, void *, whole, void *, void *, void *, void *, whole, int *, size_t)
+    ("U", &n, a, &n, d, e, tau, work, &lwork, info, 1);
+}
+static void divide(cj_dtype t, int n, void *d, void *e, void *z, void *work, int lwork, int *iwork, int liwork, int *info)
+{
+    ROUTINE(STEDC, t, text, whole, void *, void *, void *, whole, void *, whole, int *, whole, int *, size_t)
+    ("I", &n, d, e, z, &n, work, &lwork, iwork, &liwork, info, 1);
+}
+
+/* The products of one block: X·S turned, zᵀ·X, and its product with the first, added. */
+static void block_products(int64_t n, int64_t rows, int64_t count, cj_gemm g[3])
+{
+    g[0] = (cj_gemm){ .m = count, .n = rows, .k = count, .batch = 1, .a_row = count, .a_col = 1, .b_row = n, .b_col = 1, .c_row = n };
+    g[1] = (cj_gemm){ .m = n, .n = count, .k = rows, .batch = 1, .a_row = n, .a_col = 1, .b_row = 1, .b_col = n, .c_row = count };
+    g[2] = (cj_gemm){
+        .m = n, .n = rows, .k = count, .batch = 1, .a_row = count, .a_col = 1, .b_row = n, .b_col = 1, .c_row = n, .accumulate = 1
+    };
+}
+static eigen_space eigen_space_of(const cj_dense_place *on, cj_dtype t, int64_t n)
+{
+    const size_t e = size_of(t);
+    double answer = 0;
+    int integers = 0, info = 0;
+    char *some = (char *)&answer;
+    eigen_space s = { .z = round_up((size_t)(n * n) * e),
+                      .vector = round_up((size_t)n * e),
+                      .square = round_up(REFLECTORS * REFLECTORS * e) };
+    s.slim = round_up((size_t)(REFLECTORS * n) * e);
+    reduce(t, (int)n, some, some, some, some, &answer, -1, &info);
+    s.reduce = round_up((size_t)query(t, &answer) * e);
+    divide(t, (int)n, some, some, some, &answer, -1, &integers, -1, &info);
+    s.divide = round_up((size_t)query(t, &answer) * e), s.integers = round_up((size_t)integers * sizeof(int));
+    for (int64_t done = 0; done < n - 1; done += REFLECTORS) {
+        const int64_t count = n - 1 - done < REFLECTORS ? n - 1 - done : REFLECTORS;
+        cj_gemm g[3];
+        block_products(n, done + count, count, g);
+        for (int i = 0; i < 3; i++) {
+            const size_t bytes = round_up(on->k->gemm_workspace[t](&g[i], on->threads));
+            if (bytes > s.product) s.product = bytes;
+        }
+    }
+    return s;
+}
+/* LAPACK's two steps and our products work one after the other. */
+static size_t eigen_bytes(const eigen_space *s)
+{
+    size_t work = s->divide + s->integers, ours = 2 * s->square + 3 * s->slim + s->product;
+    work = work > s->reduce ? work : s->reduce;
+    return s->z + 2 * s->vector + (work > ours ? work : ours);
+}
+
+/* Row i of x, of `rows` elements n apart, is reflector done + i: it ends with a 1 in the place where the elimination left a number of T, and zeros. */
+#define REFLECTORS_OF(T)                                                                                                                   \
+    static void reflectors_##T(int64_t n, int64_t done, int64_t count, const T *a, T *x)                                                   \
+    {                                                                                                                                      \
+        for (int64_t i = 0; i < count; i++)                                                                                                \
+            for (int64_t r = 0; r < done + count; r++) x[i * n + r] = r < done + i ? a[(done + i + 1) * n + r] : r == done + i;            \
+    }                                                                                                                                      \
+    static void minus_transpose_##T(int64_t n, int64_t step, const T *s, T *y) /* the lower triangle */                                    \
+    {                                                                                                                                      \
+        for (int64_t i = 0; i < n; i++)                                                                                                    \
+            for (int64_t j = 0; j < n; j++) y[j * n + i] = j <= i ? -s[j * step + i] : 0;                                                  \
+    }
+REFLECTORS_OF(float)
+REFLECTORS_OF(double)
+
+static void back_transform(const cj_dense_place *on, cj_dtype t, int64_t n, const void *a, const char *tau, void *z, char *work,
+                           const eigen_space *s)
+{
+    char *triangle = work, *turned = triangle + s->square, *x = turned + s->square, *xs = x + s->slim, *zx = xs + s->slim,
+         *product = zx + s->slim;
+    for (int64_t done = 0; done < n - 1; done += REFLECTORS) {
+        const int64_t count = n - 1 - done < REFLECTORS ? n - 1 - done : REFLECTORS, rows = done + count;
+        const int size = (int)n, height = (int)rows, width = (int)count, step = REFLECTORS;
+        ROUTINE(LARFT, t, text, text, whole, whole, const void *, whole, const void *, void *, whole, size_t, size_t)
+        ("B", "C", &height, &width, (const char *)a + (size_t)((done + 1) * n) * size_of(t), &size, tau + (size_t)done * size_of(t),
+         triangle, &step, 1, 1);
+        if (t == CJ_F64)
+            reflectors_double(n, done, count, a, (double *)x), minus_transpose_double(count, step, (double *)triangle, (double *)turned);
+        else reflectors_float(n, done, count, a, (float *)x), minus_transpose_float(count, step, (float *)triangle, (float *)turned);
+        cj_gemm g[3];
+        block_products(n, rows, count, g);
+        g[0].a = turned, g[0].b = x, g[0].c = xs;
+        g[1].a = z, g[1].b = x, g[1].c = zx;
+        g[2].a = zx, g[2].b = xs, g[2].c = z;
+        for (int i = 0; i < 3; i++) on->k->gemm[t](on->pool, &g[i], product);
+    }
+}
+
+/* Whether squares of the elements neither overflow nor vanish: else syevd scales the matrix. */
+static bool moderate(cj_dtype t, int64_t n, const void *a)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++) {
+            const double x = t == CJ_F64 ? ((const double *)a)[i * n + j] : (double)((const float *)a)[i * n + j];
+            most = x > most ? x : -x > most ? -x : most;
+        }
+    return t == CJ_F64 ? most > 1e-140 && most < 1e140 : most > 1e-15 && most < 1e15;
+}
+
+static int64_t lapack_eigh(const cj_dense_place *on, cj_dtype t, int64_t n, void *a, void *w, bool vectors, void *work)
 {
     double answer = 0;
     int integers = 0, info = 0;
+    if (vectors && n > ALONE && moderate(t, n, a)) {
+        const eigen_space s = eigen_space_of(on, t, n);
+        char *z = work, *e = z + s.z, *tau = e + s.vector, *rest = tau + s.vector;
+        reduce(t, (int)n, a, w, e, tau, rest, (int)(s.reduce / size_of(t)), &info);
+        divide(t, (int)n, w, e, z, rest, (int)(s.divide / size_of(t)), (int *)(void *)(rest + s.divide), (int)(s.integers / sizeof(int)),
+               &info);
+        if (info) return 1;
+        back_transform(on, t, n, a, tau, z, rest, &s);
+        on->k->turn(t, n, n, z, n, a, n);
+        return 0;
+    }
     symmetric(t, (int)n, a, w, vectors, &answer, -1, &integers, -1, &info);
     int lwork = query(t, &answer);
     symmetric(t, (int)n, a, w, vectors, work, lwork, (int *)((char *)work + round_up((size_t)lwork * size_of(t))), integers, &info);
@@ -287,19 +372,23 @@ static int64_t lapack_qr(cj_dtype t, int64_t m, int64_t n, void *a, void *q, voi
 
 /* ---- the table --------------------------------------------------------------------------------------------------------------------------------- */
 
-static size_t lapack_workspace(cj_dense_code code, cj_dtype t, int64_t m, int64_t n, int64_t k, bool vectors)
+static size_t lapack_workspace(const cj_dense_place *on, cj_dense_code code, cj_dtype t, int64_t m, int64_t n, int64_t k, bool vectors)
 {
-    const size_t e = size_of(t), least = (size_t)(m < n ? m : n), pivots = round_up((size_t)n * sizeof(int));
+    const size_t e = size_of(t), least = (size_t)(m < n ? m : n);
     double answer = 0, other = 0;
     int integers = 0, info = 0;
     char *some = (char *)&other; /* stands for a vector or matrix that a query does not read */
     switch (code) {
-    case CJ_DENSE_LU: return pivots;
-    case CJ_DENSE_SOLVE: return pivots + round_up((size_t)(n * k) * e);
-    case CJ_DENSE_INVERSE: invert(t, (int)n, some, &integers, &answer, -1, &info); return pivots + round_up((size_t)query(t, &answer) * e);
-    case CJ_DENSE_EIGH:
+    case CJ_DENSE_LU:
+    case CJ_DENSE_SOLVE:
+    case CJ_DENSE_INVERSE: return cj__eliminate_workspace(on, code, t, n, k);
+    case CJ_DENSE_EIGH: {
         symmetric(t, (int)n, some, some, vectors, &answer, -1, &integers, -1, &info);
-        return round_up((size_t)query(t, &answer) * e) + round_up((size_t)integers * sizeof(int));
+        const size_t alone = round_up((size_t)query(t, &answer) * e) + round_up((size_t)integers * sizeof(int));
+        if (!vectors || n <= ALONE) return alone;
+        const eigen_space s = eigen_space_of(on, t, n);
+        return eigen_bytes(&s) > alone ? eigen_bytes(&s) : alone;
+    }
     case CJ_DENSE_EIG:
         general(t, (int)n, some, some, some, some, vectors, &answer, -1, &info);
         return 2 * round_up((size_t)n * e) + (vectors ? round_up((size_t)(n * n) * e) : 64) + round_up((size_t)query(t, &answer) * e);
@@ -321,9 +410,9 @@ static const cj_dense table = {
     .workspace = lapack_workspace,
     .cholesky = lapack_cholesky,
     .triangular = lapack_triangular,
-    .lu = lapack_lu,
-    .solve = lapack_solve,
-    .inverse = lapack_inverse,
+    .lu = cj__eliminate_lu,
+    .solve = cj__eliminate_solve,
+    .inverse = cj__eliminate_inverse,
     .eigh = lapack_eigh,
     .eig = lapack_eig,
     .svd = lapack_svd,

@@ -131,7 +131,8 @@ static void chunk(void *arg, int64_t begin, int64_t end, int worker)
     }
     /* as many at a time as the first cache holds after they were looked at */
     int32_t pivot[CJ_GROUP];
-    const int64_t few = 16384 / (cj__item_bytes(j->call->in[0], 2) + 1) / 16 * 16, most = few < 16 ? 16 : few < CJ_GROUP ? few : CJ_GROUP;
+    const int64_t lanes = 64 / (int64_t)cj_dtype_size(j->t), few = 16384 / (cj__item_bytes(j->call->in[0], 2) + 1) / lanes * lanes;
+    const int64_t most = few < lanes ? lanes : few < CJ_GROUP ? few : CJ_GROUP;
     for (int64_t i = begin; i < end && !fault->kind; i += most) {
         int64_t count = end - i < most ? end - i : most;
         if (!all_finite(j, i, i + count, fault)) return;
@@ -154,6 +155,14 @@ static bool report(const cj_batch_job *j, const cj_fault *f, const char *wrong)
     return cj__error(c, CJ_EVALUE, "%s: element [%lld, %lld] of the %s%s is %s", op, (long long)(f->at / columns),
                      (long long)(f->at % columns), f->kind == CJ_FAULT_FIRST ? "matrix" : "right-hand side", place,
                      v != v ? "NaN" : "infinite");
+}
+
+void cj__batch_place(cj_batch_job *j)
+{
+    const cj_ctx *c = j->call->ctx;
+    const bool alone = j->items == 1 && c->pool;
+    j->dense = cj__dense();
+    j->on = (cj_dense_place){ c->k, alone ? c->pool : NULL, alone ? c->threads : 1 };
 }
 
 bool cj__batch_run(cj_batch_job *j, const char *wrong)

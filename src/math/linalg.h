@@ -47,6 +47,7 @@ typedef struct cj_batch_job cj_batch_job;
 struct cj_batch_job {
     const cj_call *call;
     const cj_dense *dense;
+    cj_dense_place on; /* all threads for a single matrix; batches are shared out whole */
     cj_dtype t;
     int64_t m, n, k;
     int64_t items;
@@ -62,6 +63,8 @@ struct cj_batch_job {
     cj_fault *fault;
     char *scratch;
 };
+/* Sets dense and on for a job of j->items matrices. */
+void cj__batch_place(cj_batch_job *j);
 /* Runs it and reports the fault of the lowest matrix. `wrong` goes on with a sentence that begins "the matrix" and ends with the number of the
  * pivot: "is singular: zero pivot". */
 bool cj__batch_run(cj_batch_job *j, const char *wrong);

@@ -20,23 +20,26 @@ enum { EXP, LOG, SQRT };
 typedef struct workshop { /* what a computation needs: sizes, the library, blocks of n·n numbers to work in */
     cj_ctx *c;
     const cj_dense *dense;
+    cj_dense_place on;
     int64_t n;
     double *block; /* BLOCKS matrices */
     char *work;
+    void *product; /* workspace of a product */
 } workshop;
 enum { BLOCKS = 8 };
 
 static double *block(const workshop *w, int i) { return w->block + i * w->n * w->n; }
 
 /* y = a·b; y is neither. */
+static cj_gemm product(int64_t n)
+{
+    return (cj_gemm){ .m = n, .n = n, .k = n, .batch = 1, .a_row = n, .a_col = 1, .b_row = n, .b_col = 1, .c_row = n };
+}
 static void times(const workshop *w, const double *a, const double *b, double *y)
 {
-    const int64_t n = w->n;
-    w->c->k->gemm[CJ_F64](
-        w->c->pool,
-        &(cj_gemm){
-            .m = n, .n = n, .k = n, .batch = 1, .a = a, .b = b, .c = y, .a_row = n, .a_col = 1, .b_row = n, .b_col = 1, .c_row = n },
-        NULL); /* the f64 product needs no workspace */
+    cj_gemm g = product(w->n);
+    g.a = a, g.b = b, g.c = y;
+    w->on.k->gemm[CJ_F64](w->on.pool, &g, w->product);
 }
 /* y = sum of f[i]·m[i] over `terms` matrices, plus d on the diagonal; y may be one of them. */
 static void combine(const workshop *w, double *y, double d, int terms, const double *const *m, const double *f)
@@ -95,7 +98,7 @@ static int64_t exponential(const workshop *w, double *a)
     combine(w, v, b[0], 4, (const double *const[]){ v, a6, a4, a2 }, (double[]){ 1, b[6], b[4], b[2] });
     combine(w, x, 0, 2, (const double *const[]){ v, u }, (double[]){ 1, -1 });
     combine(w, u, 0, 2, (const double *const[]){ v, u }, (double[]){ 1, 1 });
-    if (w->dense->solve(CJ_F64, n, n, false, x, u, w->work)) return 1;
+    if (w->dense->solve(&w->on, CJ_F64, n, n, false, x, u, w->work)) return 1;
     for (int s = 0; s < squarings; s++) {
         times(w, u, u, x);
         double *other = u;
@@ -116,7 +119,7 @@ static int64_t denman_beavers(const workshop *w, double *a)
     memcpy(x, a, bytes_of(w));
     for (int step = 0; step < 100; step++) {
         memcpy(inverse, m, bytes_of(w));
-        if (w->dense->inverse(CJ_F64, w->n, inverse, w->work)) return 1;
+        if (w->dense->inverse(&w->on, CJ_F64, w->n, inverse, w->work)) return 1;
         combine(w, m, 0.5, 2, (const double *const[]){ m, inverse }, (double[]){ 0.25, 0.25 });
         combine(w, inverse, 0.5, 1, (const double *const[]){ inverse }, (double[]){ 0.5 });
         times(w, x, inverse, y);
@@ -145,7 +148,7 @@ static int64_t by_eigenvalues(const workshop *w, double *a, int function)
 {
     const int64_t n = w->n;
     double *values = block(w, 0), *scaled = block(w, 1), *transposed = block(w, 2);
-    if (w->dense->eigh(CJ_F64, n, a, values, true, w->work)) return 1;
+    if (w->dense->eigh(&w->on, CJ_F64, n, a, values, true, w->work)) return 1;
     double largest = 0;
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(values[i]));
     for (int64_t i = 0; i < n; i++) {
@@ -182,7 +185,7 @@ static int64_t logarithm(const workshop *w, double *a)
         double t = (1 + (q % 2 ? -node[q / 2] : node[q / 2])) / 2, f = weight[q / 2] / 2;
         combine(w, m, 1, 1, (const double *const[]){ x }, (double[]){ t });
         memcpy(y, x, bytes_of(w));
-        if (w->dense->solve(CJ_F64, w->n, w->n, false, m, y, w->work)) return 1;
+        if (w->dense->solve(&w->on, CJ_F64, w->n, w->n, false, m, y, w->work)) return 1;
         combine(w, sum, 0, 2, (const double *const[]){ sum, y }, (double[]){ 1, f });
     }
     for (int64_t i = 0; i < w->n * w->n; i++) a[i] = ldexp(sum[i], roots);
@@ -205,13 +208,16 @@ static bool run(cj_call *call, int64_t (*function)(const workshop *, double *), 
     const cj_tensor *a = call->in[0];
     cj_tensor *y = call->out[0];
     if (!a->numel) return true;
-    workshop w = { .c = c, .dense = cj__dense(), .n = cj__columns(a) };
+    workshop w = { .c = c, .dense = cj__dense(), .on = { c->k, c->pool, c->pool ? c->threads : 1 }, .n = cj__columns(a) };
     const int64_t n = w.n, items = cj__batch(a);
-    size_t solve = w.dense->workspace(CJ_DENSE_SOLVE, CJ_F64, n, n, n, true),
-           invert = w.dense->workspace(CJ_DENSE_INVERSE, CJ_F64, n, n, n, true),
-           eigh = w.dense->workspace(CJ_DENSE_EIGH, CJ_F64, n, n, n, true), work = solve > invert ? solve : invert;
+    size_t solve = w.dense->workspace(&w.on, CJ_DENSE_SOLVE, CJ_F64, n, n, n, true),
+           invert = w.dense->workspace(&w.on, CJ_DENSE_INVERSE, CJ_F64, n, n, n, true),
+           eigh = w.dense->workspace(&w.on, CJ_DENSE_EIGH, CJ_F64, n, n, n, true), work = solve > invert ? solve : invert;
     work = ((work > eigh ? work : eigh) + 63) / 64 * 64;
-    w.work = cj__scratch(c, work + (BLOCKS + 1) * bytes_of(&w));
+    const cj_gemm g = product(n);
+    const size_t products = (c->k->gemm_workspace[CJ_F64](&g, w.on.threads) + 63) / 64 * 64;
+    w.product = cj__scratch(c, products + work + (BLOCKS + 1) * bytes_of(&w));
+    w.work = w.product ? (char *)w.product + products : NULL;
     if (!w.work) return false;
     double *memory = (double *)(void *)(w.work + work);
     w.block = memory + n * n;

@@ -7,36 +7,55 @@ CALL(polygamma)
     (void)c;
     return (cj_polygamma)((int)s->at[0], in[0]);
 }
-/* The first argument of incomplete integrals is a constant: there are no second derivatives in it. */
 CALL(lower)
 {
-    (void)s;
-    return (cj_gammainc)(cj_scalar(c, 1.75), in[0]);
+    (void)c, (void)s;
+    return (cj_gammainc)(in[0], in[1]);
 }
 CALL(upper)
 {
-    (void)s;
-    return (cj_gammaincc)(cj_scalar(c, 0.5), in[0]);
+    (void)c, (void)s;
+    return (cj_gammaincc)(in[0], in[1]);
 }
 CALL(beta_part)
 {
-    (void)s;
-    return (cj_betainc)(cj_scalar(c, 1.5), cj_scalar(c, 2.25), in[0]);
+    (void)c, (void)s;
+    return (cj_betainc)(in[0], in[1], in[2]);
+}
+CALL(gamma_moment)
+{
+    (void)c;
+    return cj__gammainc_moment((int)s->at[0], in[0], in[1]);
+}
+CALL(beta_moment)
+{
+    (void)c;
+    return cj__betainc_moment((int)s->at[0], (int)s->at[1], in[0], in[1], in[2]);
+}
+CALL(student_part)
+{
+    (void)c, (void)s;
+    return (cj_stdtr)(in[0], in[1]);
+}
+CALL(student_moment)
+{
+    (void)c;
+    return cj__stdtr_moment((int)s->at[0], in[0], in[1]);
 }
 CALL(gamma_quantile)
 {
-    (void)s;
-    return (cj_gammaincinv)(cj_scalar(c, 1.75), in[0]);
+    (void)c, (void)s;
+    return (cj_gammaincinv)(in[0], in[1]);
 }
 CALL(beta_quantile)
 {
-    (void)s;
-    return (cj_betaincinv)(cj_scalar(c, 1.5), cj_scalar(c, 2.25), in[0]);
+    (void)c, (void)s;
+    return (cj_betaincinv)(in[0], in[1], in[2]);
 }
 CALL(student_quantile)
 {
-    (void)s;
-    return (cj_stdtrit)(cj_scalar(c, 3.5), in[0]);
+    (void)c, (void)s;
+    return (cj_stdtrit)(in[0], in[1]);
 }
 
 void cj__samples_special(cj_sample_list *l, const char *name)
@@ -85,15 +104,34 @@ void cj__samples_special(cj_sample_list *l, const char *name)
     if (IS("polygamma"))
         for (int n = 1; n < 4; n++)
             input(add(l, n == 1 ? "first" : n == 2 ? "second" : "third", polygamma, exact), CJ_SHAPE(3, 5), CJ_DOMAIN_POSITIVE)->at[0] = n;
-    if (IS("gammainc")) {
-        input(add(l, "lower", lower, exact), CJ_SHAPE(3, 5), CJ_DOMAIN_POSITIVE);
-        input(add(l, "upper", upper, exact), CJ_SHAPE(3, 5), CJ_DOMAIN_POSITIVE);
-    }
+    /* positive parameters before the limit or the probability */
     static const struct {
-        const char *name;
+        const char *name, *label;
         cj_sample_fn *call;
-    } inverse[] = { { "gammaincinv", gamma_quantile }, { "betaincinv", beta_quantile }, { "stdtrit", student_quantile } };
-    for (size_t i = 0; i < sizeof inverse / sizeof *inverse; i++)
-        if (IS(inverse[i].name)) input(add(l, "in p", inverse[i].call, exact), CJ_SHAPE(3, 5), CJ_DOMAIN_UNIT);
-    if (IS("betainc")) input(add(l, "in x", beta_part, exact), CJ_SHAPE(3, 5), CJ_DOMAIN_UNIT);
+        int parameters;
+        cj_domain last;
+        int64_t at[2];
+    } integrals[] = {
+        { "gammainc", "lower", lower, 1, CJ_DOMAIN_POSITIVE, { 0 } },
+        { "gammainc", "upper", upper, 1, CJ_DOMAIN_POSITIVE, { 0 } },
+        { "betainc", "in all", beta_part, 2, CJ_DOMAIN_UNIT, { 0 } },
+        { "gammainc_moment", "first", gamma_moment, 1, CJ_DOMAIN_POSITIVE, { 1 } },
+        { "gammainc_moment", "second", gamma_moment, 1, CJ_DOMAIN_POSITIVE, { 2 } },
+        { "betainc_moment", "of a", beta_moment, 2, CJ_DOMAIN_UNIT, { 1, 0 } },
+        { "betainc_moment", "of b", beta_moment, 2, CJ_DOMAIN_UNIT, { 0, 1 } },
+        { "betainc_moment", "of both", beta_moment, 2, CJ_DOMAIN_UNIT, { 1, 1 } },
+        { "stdtr", "in both", student_part, 1, CJ_DOMAIN_REAL, { 0 } },
+        { "stdtr_moment", "first", student_moment, 1, CJ_DOMAIN_REAL, { 1 } },
+        { "stdtr_moment", "second", student_moment, 1, CJ_DOMAIN_REAL, { 2 } },
+        { "gammaincinv", "in both", gamma_quantile, 1, CJ_DOMAIN_UNIT, { 0 } },
+        { "betaincinv", "in all", beta_quantile, 2, CJ_DOMAIN_UNIT, { 0 } },
+        { "stdtrit", "in both", student_quantile, 1, CJ_DOMAIN_UNIT, { 0 } },
+    };
+    for (size_t i = 0; i < sizeof integrals / sizeof *integrals; i++) {
+        if (!IS(integrals[i].name)) continue;
+        cj_sample *s = add(l, integrals[i].label, integrals[i].call, exact);
+        for (int k = 0; k < integrals[i].parameters; k++) input(s, CJ_SHAPE(2, 3), CJ_DOMAIN_POSITIVE);
+        input(s, CJ_SHAPE(2, 3), integrals[i].last);
+        s->at[0] = integrals[i].at[0], s->at[1] = integrals[i].at[1];
+    }
 }

@@ -23,7 +23,7 @@
 
 typedef struct special_attrs {
     int64_t f; /* which of the functions below */
-    int64_t n; /* order of a derivative; upper half of an incomplete integral */
+    int64_t n; /* order of a derivative; upper half of an incomplete integral; orders of a moment: i + 16 j */
 } special_attrs;
 
 enum {
@@ -46,8 +46,13 @@ enum {
     BETA,
     NDTR,
     NDTRI,
-    GAMMAINC_DA
+    GAMMA_MOMENT,
+    BETA_MOMENT,
+    STDTR,
+    STUDENT_MOMENT
 };
+
+enum { ORDERS = d_orders }; /* of moments, one more than the highest */
 
 static double in_f64(int f, int64_t n, double x, double y, double z)
 {
@@ -61,7 +66,10 @@ static double in_f64(int f, int64_t n, double x, double y, double z)
     case NDTR: return erfc(-x * M_SQRT1_2) / 2;
     case NDTRI: return d_ndtri(x);
     case GAMMAINC: return d_gammainc(x, y, n);
-    case GAMMAINC_DA: return d_gammainc_da(x, y);
+    case GAMMA_MOMENT: return n == 1 ? d_gammainc_da(x, y) : d_gamma_moment((int)n, x, y);
+    case STDTR: return d_stdtr(x, y);
+    case STUDENT_MOMENT: return d_student_moment((int)n, x, y);
+    case BETA_MOMENT: return d_beta_moment((int)(n % 16), (int)(n / 16), x, y, z);
     case BETAINC: return d_betainc(x, y, z);
     case GAMMAINCINV: return d_gammaincinv(x, y);
     case BETAINCINV: return d_betaincinv(x, y, z);
@@ -86,7 +94,10 @@ static double in_long(int f, int64_t n, double x, double y, double z)
     case NDTR: return (double)(erfcl(-x * 0.70710678118654752440084436210484904L) / 2);
     case NDTRI: return (double)l_ndtri(x);
     case GAMMAINC: return (double)l_gammainc(x, y, n);
-    case GAMMAINC_DA: return (double)l_gammainc_da(x, y);
+    case GAMMA_MOMENT: return (double)(n == 1 ? l_gammainc_da(x, y) : l_gamma_moment((int)n, x, y));
+    case STDTR: return (double)l_stdtr(x, y);
+    case STUDENT_MOMENT: return (double)l_student_moment((int)n, x, y);
+    case BETA_MOMENT: return (double)l_beta_moment((int)(n % 16), (int)(n / 16), x, y, z);
     case BETAINC: return (double)l_betainc(x, y, z);
     case GAMMAINCINV: return (double)l_gammaincinv(x, y);
     case BETAINCINV: return (double)l_betaincinv(x, y, z);
@@ -171,41 +182,119 @@ static cj_tensor *student_density(cj_tensor *v, cj_tensor *z)
     cj_tensor *constant = cj_sub(cj_sub(unary(LGAMMA, up), unary(LGAMMA, half)), cj_mul_scalar(cj_log(cj_mul_scalar(v, M_PI)), 0.5));
     return cj_exp(cj_sub(constant, cj_mul(up, cj_log1p(cj_div(cj_square(z), v)))));
 }
+/* log x - psi(a), or + psi(a + b) too, to the power n; where x is 0 so is the density that it multiplies, or infinite. */
+static cj_tensor *score_power(cj_tensor *x, cj_tensor *shift, int64_t n)
+{
+    cj_tensor *s = cj_sub(cj_log(cj_masked_fill(x, cj_eq_scalar(x, 0), 1)), shift), *y = s;
+    while (--n > 0) y = cj_mul(y, s);
+    return y;
+}
+static bool moment_exists(cj_vjp_args *v, const char *op, int64_t order)
+{
+    return order < ORDERS || cj__error(v->ctx, CJ_EVALUE, "%s: there are derivatives in its parameters up to order %d", op, ORDERS - 1);
+}
+/* C_i of special_moments.h; C_0 is the integral itself. */
+static cj_tensor *gamma_moment(int64_t i, cj_tensor *a, cj_tensor *x) { return apply(i ? GAMMA_MOMENT : GAMMAINC, i, a, x, NULL); }
+static cj_tensor *beta_moment(int64_t i, int64_t j, cj_tensor *a, cj_tensor *b, cj_tensor *x)
+{
+    return apply(i + j ? BETA_MOMENT : BETAINC, i + 16 * j, a, b, x);
+}
 static void d_gammainc_of(cj_vjp_args *v)
 {
     const double sign = ((const special_attrs *)v->attrs)->n ? -1 : 1;
     cj_tensor *a = v->in[0], *x = v->in[1];
-    if (v->need[0]) v->gin[0] = cj_mul(v->g[0], cj_mul_scalar(apply(GAMMAINC_DA, 0, a, x, NULL), sign));
+    if (v->need[0]) v->gin[0] = cj_mul(v->g[0], cj_mul_scalar(gamma_moment(1, a, x), sign));
     if (v->need[1]) v->gin[1] = cj_mul(v->g[0], cj_mul_scalar(gamma_density(a, x), sign));
 }
-/* False after the error that there is no derivative in the first n inputs. */
-static bool only_last(cj_vjp_args *v, const char *op, const char *names, const char *last, int n)
+static void d_gamma_moment_of(cj_vjp_args *v)
 {
-    for (int i = 0; i < n; i++)
-        if (v->need[i]) return cj__error(v->ctx, CJ_EVALUE, "%s: there is no derivative with respect to %s, only to %s", op, names, last);
-    return true;
+    const int64_t i = ((const special_attrs *)v->attrs)->n;
+    cj_tensor *a = v->in[0], *x = v->in[1];
+    if (v->need[0] && moment_exists(v, "gammainc", i + 1)) {
+        cj_tensor *less = cj_mul(apply(POLYGAMMA, 1, a, NULL, NULL), gamma_moment(i - 1, a, x));
+        v->gin[0] = cj_mul(v->g[0], cj_sub(gamma_moment(i + 1, a, x), cj_mul_scalar(less, (double)i)));
+    }
+    if (v->need[1]) v->gin[1] = cj_mul(v->g[0], cj_mul(gamma_density(a, x), score_power(x, unary(DIGAMMA, a), i)));
 }
 static void d_betainc_of(cj_vjp_args *v)
 {
-    if (only_last(v, "betainc", "a and b", "x", 2)) v->gin[2] = cj_mul(v->g[0], beta_density(v->in[0], v->in[1], v->in[2]));
+    cj_tensor *a = v->in[0], *b = v->in[1], *x = v->in[2];
+    if (v->need[0]) v->gin[0] = cj_mul(v->g[0], beta_moment(1, 0, a, b, x));
+    if (v->need[1]) v->gin[1] = cj_mul(v->g[0], beta_moment(0, 1, a, b, x));
+    if (v->need[2]) v->gin[2] = cj_mul(v->g[0], beta_density(a, b, x));
+}
+static void d_beta_moment_of(cj_vjp_args *v)
+{
+    const int64_t n = ((const special_attrs *)v->attrs)->n, order[2] = { n % 16, n / 16 };
+    cj_tensor *a = v->in[0], *b = v->in[1], *x = v->in[2], *sum = cj_add(a, b);
+    for (int k = 0; k < 2; k++) { /* in a, in b: raised by one, lowered by the two terms of the score's own derivative */
+        if (!v->need[k] || !moment_exists(v, "betainc", order[0] + order[1] + 1)) continue;
+        cj_tensor *shared = apply(POLYGAMMA, 1, sum, NULL, NULL), *d = beta_moment(order[0] + !k, order[1] + k, a, b, x);
+        for (int l = 0; l < 2; l++) {
+            if (!order[l]) continue;
+            cj_tensor *slope = l == k ? cj_sub(shared, apply(POLYGAMMA, 1, v->in[k], NULL, NULL)) : shared;
+            d = cj_add(d, cj_mul_scalar(cj_mul(slope, beta_moment(order[0] - !l, order[1] - l, a, b, x)), (double)order[l]));
+        }
+        v->gin[k] = cj_mul(v->g[0], d);
+    }
+    if (!v->need[2]) return;
+    cj_tensor *g = cj_mul(v->g[0], beta_density(a, b, x)), *both = unary(DIGAMMA, sum);
+    if (order[0]) g = cj_mul(g, score_power(x, cj_sub(unary(DIGAMMA, a), both), order[0]));
+    if (order[1]) g = cj_mul(g, score_power(cj_add_scalar(cj_neg(x), 1), cj_sub(unary(DIGAMMA, b), both), order[1]));
+    v->gin[2] = g;
 }
 /* Inverses: 1 / density there, and where P(a, x(a)) stays, dx/da = -(dP/da) / density. */
 static void d_gammaincinv_of(cj_vjp_args *v)
 {
     cj_tensor *a = v->in[0], *x = apply(GAMMAINCINV, 0, a, v->in[1], NULL), *per = cj_div(v->g[0], gamma_density(a, x));
-    if (v->need[0]) v->gin[0] = cj_neg(cj_mul(per, apply(GAMMAINC_DA, 0, a, x, NULL)));
+    if (v->need[0]) v->gin[0] = cj_neg(cj_mul(per, gamma_moment(1, a, x)));
     if (v->need[1]) v->gin[1] = per;
 }
 static void d_betaincinv_of(cj_vjp_args *v)
 {
-    cj_tensor *a = v->in[0], *b = v->in[1];
-    if (only_last(v, "betaincinv", "a and b", "p", 2))
-        v->gin[2] = cj_div(v->g[0], beta_density(a, b, apply(BETAINCINV, 0, a, b, v->in[2])));
+    cj_tensor *a = v->in[0], *b = v->in[1], *x = apply(BETAINCINV, 0, a, b, v->in[2]), *per = cj_div(v->g[0], beta_density(a, b, x));
+    for (int k = 0; k < 2; k++)
+        if (v->need[k]) v->gin[k] = cj_neg(cj_mul(per, beta_moment(!k, k, a, b, x)));
+    if (v->need[2]) v->gin[2] = per;
+}
+/* S_i of special_moments.h, S_0 = F - 1/2: its derivative in the degrees of freedom v, and the one in z. */
+static cj_tensor *student_moment(int64_t i, cj_tensor *v, cj_tensor *z)
+{
+    return i ? apply(STUDENT_MOMENT, i, v, z, NULL) : cj_add_scalar(apply(STDTR, 0, v, z, NULL), -0.5);
+}
+static cj_tensor *student_score(cj_tensor *v, cj_tensor *z, int64_t i)
+{
+    cj_tensor *half = cj_mul_scalar(v, 0.5), *shift = cj_sub(unary(DIGAMMA, half), unary(DIGAMMA, cj_add_scalar(half, 0.5)));
+    return score_power(cj_div(v, cj_add(v, cj_square(z))), shift, i);
+}
+static cj_tensor *student_in_v(int64_t i, cj_tensor *v, cj_tensor *z)
+{
+    cj_tensor *d = student_moment(i + 1, v, z), *edge = cj_div(cj_mul(z, student_density(v, z)), v);
+    if (i) {
+        cj_tensor *half = cj_mul_scalar(v, 0.5);
+        cj_tensor *slope = cj_sub(apply(POLYGAMMA, 1, cj_add_scalar(half, 0.5), NULL, NULL), apply(POLYGAMMA, 1, half, NULL, NULL));
+        d = cj_add(d, cj_mul_scalar(cj_mul(slope, student_moment(i - 1, v, z)), (double)i));
+        edge = cj_mul(edge, student_score(v, z, i));
+    }
+    return cj_mul_scalar(cj_sub(d, edge), 0.5);
+}
+static void d_stdtr_of(cj_vjp_args *v)
+{
+    if (v->need[0]) v->gin[0] = cj_mul(v->g[0], student_in_v(0, v->in[0], v->in[1]));
+    if (v->need[1]) v->gin[1] = cj_mul(v->g[0], student_density(v->in[0], v->in[1]));
+}
+static void d_student_moment_of(cj_vjp_args *v)
+{
+    const int64_t i = ((const special_attrs *)v->attrs)->n;
+    cj_tensor *n = v->in[0], *z = v->in[1];
+    if (v->need[0] && moment_exists(v, "stdtr", i + 1)) v->gin[0] = cj_mul(v->g[0], student_in_v(i, n, z));
+    if (v->need[1]) v->gin[1] = cj_mul(v->g[0], cj_mul(student_density(n, z), student_score(n, z, i)));
 }
 static void d_stdtrit_of(cj_vjp_args *v)
 {
-    if (only_last(v, "stdtrit", "df", "p", 1))
-        v->gin[1] = cj_div(v->g[0], student_density(v->in[0], apply(STDTRIT, 0, v->in[0], v->in[1], NULL)));
+    cj_tensor *n = v->in[0], *z = apply(STDTRIT, 0, n, v->in[1], NULL), *per = cj_div(v->g[0], student_density(n, z));
+    if (v->need[0]) v->gin[0] = cj_neg(cj_mul(per, student_in_v(0, n, z)));
+    if (v->need[1]) v->gin[1] = per;
 }
 static void d_erfc_of(cj_vjp_args *v) { v->gin[0] = cj_mul(v->g[0], scaled_exp(cj_neg(cj_square(v->in[0])), -1.12837916709551257390)); }
 static void d_erfinv_of(cj_vjp_args *v)
@@ -276,24 +365,18 @@ const cj_op cj__ops_special[] = {
     ROW(BETA, "beta", 2, d_beta_of),
     ROW(NDTR, "ndtr", 1, d_ndtr_of),
     ROW(NDTRI, "ndtri", 1, d_ndtri_of),
+    ROW(GAMMA_MOMENT, "gammainc_moment", 2, d_gamma_moment_of),
+    ROW(BETA_MOMENT, "betainc_moment", 3, d_beta_moment_of),
+    ROW(STDTR, "stdtr", 2, d_stdtr_of),
+    ROW(STUDENT_MOMENT, "stdtr_moment", 2, d_student_moment_of),
 };
 CJ_OP_TABLE(special);
-/* No row of the registry: it has no derivative of its own, and says so when one is asked for. */
-static const cj_op gammainc_da = { .name = "gammainc_da",
-                                   .family = "special",
-                                   .kind = CJ_INTERNAL,
-                                   .nin = 2,
-                                   .nout = 1,
-                                   .attr_size = sizeof(special_attrs),
-                                   .infer = infer,
-                                   .run = run };
-
 /* Operands of one float type and one shape, dense. */
 static cj_tensor *apply(int f, int64_t n, cj_tensor *x, cj_tensor *y, cj_tensor *z)
 {
     const special_attrs a = { f, n };
     cj_tensor *in[3] = { x, y, z };
-    const cj_op *op = f == GAMMAINC_DA ? &gammainc_da : &cj__ops_special[f];
+    const cj_op *op = &cj__ops_special[f];
     cj_ctx *c = x ? x->ctx : y ? y->ctx : z ? z->ctx : NULL;
     if (!c) return NULL;
     if (!cj__usable(c, op->name, 0, x) || !x) return c->poison;
@@ -351,8 +434,11 @@ cj_tensor *(cj_gammaincc)(cj_tensor *a, cj_tensor *x) { return apply(GAMMAINC, 1
 cj_tensor *(cj_betainc)(cj_tensor *a, cj_tensor *b, cj_tensor *x) { return apply(BETAINC, 0, a, b, x); }
 cj_tensor *(cj_gammaincinv)(cj_tensor *a, cj_tensor *p) { return apply(GAMMAINCINV, 0, a, p, NULL); }
 cj_tensor *(cj_betaincinv)(cj_tensor *a, cj_tensor *b, cj_tensor *p) { return apply(BETAINCINV, 0, a, b, p); }
+cj_tensor *(cj_stdtr)(cj_tensor *df, cj_tensor *z) { return apply(STDTR, 0, df, z, NULL); }
 cj_tensor *(cj_stdtrit)(cj_tensor *df, cj_tensor *p) { return apply(STDTRIT, 0, df, p, NULL); }
-cj_tensor *cj__gammainc_da(cj_tensor *a, cj_tensor *x) { return apply(GAMMAINC_DA, 0, a, x, NULL); }
+cj_tensor *cj__gammainc_moment(int i, cj_tensor *a, cj_tensor *x) { return gamma_moment(i, a, x); }
+cj_tensor *cj__stdtr_moment(int i, cj_tensor *df, cj_tensor *z) { return student_moment(i, df, z); }
+cj_tensor *cj__betainc_moment(int i, int j, cj_tensor *a, cj_tensor *b, cj_tensor *x) { return beta_moment(i, j, a, b, x); }
 
 /* ---- made of operators --------------------------------------------------------------------------------------------------------------------------- */
 

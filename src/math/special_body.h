@@ -197,6 +197,8 @@ static REAL F(betainc_xy)(REAL a, REAL b, REAL x, REAL y)
 }
 static REAL F(betainc)(REAL a, REAL b, REAL x) { return F(betainc_xy)(a, b, x, 1 - x); }
 
+#include "math/special_moments.h"
+
 /* ---- error function ----------------------------------------------------------------------------------------------------------------------- */
 
 /* From Winitzki's closed form (two digits) by Newton steps with Halley's correction: (erf y - x) / (2/sqrt pi e^-y²). */

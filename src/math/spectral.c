@@ -17,9 +17,9 @@ static cj_batch_job job_of(cj_call *call, cj_dense_code code, bool vectors, doub
     j.checked = call->nin;
     j.cost = per_cube * small * (double)j.m * (double)j.n;
     if (j.items) {
-        j.dense = cj__dense();
+        cj__batch_place(&j);
         /* the copy that LAPACK overwrites comes first */
-        j.work = j.dense->workspace(code, j.t, j.m, j.n, 0, vectors) + ((size_t)cj__item_bytes(a, 2) + 63) / 64 * 64;
+        j.work = j.dense->workspace(&j.on, code, j.t, j.m, j.n, 0, vectors) + ((size_t)cj__item_bytes(a, 2) + 63) / 64 * 64;
     }
     return j;
 }
@@ -57,11 +57,11 @@ static int64_t each_eigh(const cj_batch_job *j, int64_t i, void *work)
     void *w = cj__item(out[0], 1, i);
     if (j->call->nout == 1) {
         void *a = copy_of(j, i, &work);
-        return j->dense->eigh(j->t, j->n, a, w, false, work);
+        return j->dense->eigh(&j->on, j->t, j->n, a, w, false, work);
     }
     void *v = cj__item(out[1], 2, i);
     memcpy(v, cj__item(j->call->in[0], 2, i), (size_t)cj__item_bytes(j->call->in[0], 2));
-    return j->dense->eigh(j->t, j->n, v, w, true, work);
+    return j->dense->eigh(&j->on, j->t, j->n, v, w, true, work);
 }
 static bool run_eigh(cj_call *call)
 {

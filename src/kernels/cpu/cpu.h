@@ -15,6 +15,7 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/grid.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/lu.h"
 #include "kernels/cpu/normalise.h"
 #include "kernels/cpu/order.h"
 #include "kernels/cpu/recurrent.h"
@@ -202,6 +203,10 @@ typedef struct cj_cpu_kernels {
     cj_sumsq_fn *sumsq;
     cj_small_fn *small;
     cj_finite_fn *finite;
+    cj_lu_workspace_fn *lu_workspace;
+    cj_lu_factor_fn *lu_factor;
+    cj_lu_solve_fn *lu_solve;
+    cj_turn_fn *turn;
 } cj_cpu_kernels;
 
 /* The table of a level, or NULL where it is not built in or the processor lacks it. */

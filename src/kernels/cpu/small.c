@@ -1,7 +1,7 @@
 /* Factorisations of many small matrices at once (small.h): one matrix per vector lane. */
 #include "kernels/cpu/small.h"
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/transpose.h"
 
 #if defined CJ_ISA_AVX512
 #define SMALL_BYTES 64
@@ -71,17 +71,27 @@ void CJ_K(cj__small)(const cj_small *s)
     if (s->stream) vf_stream_end();
 }
 
-/* All bits of the exponent are set in NaN and infinity. */
-bool CJ_K(cj__finite)(cj_dtype t, const void *x, int64_t n)
-{
-    if (t == CJ_F64) {
-        const uint64_t *u = x;
-        uint64_t bad = 0;
-        for (int64_t i = 0; i < n; i++) bad |= (u[i] & 0x7ff0000000000000u) == 0x7ff0000000000000u;
-        return !bad;
+/* x - x is 0, with no bit set, unless x is NaN or infinite. */
+#define FINITE(name, R, V, M)                                                                                                              \
+    static bool name(const R *x, int64_t n)                                                                                                \
+    {                                                                                                                                      \
+        enum { LANES = SMALL_BYTES / sizeof(R), TOGETHER = 4 };                                                                            \
+        M bad[TOGETHER] = { 0 };                                                                                                           \
+        int64_t i = 0;                                                                                                                     \
+        for (; i + TOGETHER * LANES <= n; i += TOGETHER * LANES)                                                                           \
+            for (int k = 0; k < TOGETHER; k++) {                                                                                           \
+                V v;                                                                                                                       \
+                memcpy(&v, x + i + k * LANES, sizeof v);                                                                                   \
+                bad[k] |= (M)(v - v);                                                                                                      \
+            }                                                                                                                              \
+        for (; i < n; i++)                                                                                                                 \
+            if (x[i] - x[i] != 0) return false;                                                                                            \
+        bad[0] |= bad[1] | bad[2] | bad[3];                                                                                                \
+        for (int l = 0; l < LANES; l++)                                                                                                    \
+            if (bad[0][l]) return false;                                                                                                   \
+        return true;                                                                                                                       \
     }
-    const uint32_t *u = x;
-    uint32_t bad = 0;
-    for (int64_t i = 0; i < n; i++) bad |= (u[i] & 0x7f800000u) == 0x7f800000u;
-    return !bad;
-}
+FINITE(finite_f32, float, vec_f32, mask_f32)
+FINITE(finite_f64, double, vec_f64, mask_f64)
+
+bool CJ_K(cj__finite)(cj_dtype t, const void *x, int64_t n) { return t == CJ_F64 ? finite_f64(x, n) : finite_f32(x, n); }

@@ -39,24 +39,7 @@ CJ_INLINE bool NAME(any)(M m)
 #define STREAM(p, x) (*(V *)(void *)(p) = (x))
 #endif
 
-/* x, LANES rows of LANES elements, transposed.  Read as bits, (row, lane) is rotated by one place in every stage: rows i and i + LANES/2 become their elements
- * in turn. */
-CJ_INLINE void NAME(transpose)(V *x)
-{
-    M low, high;
-    for (int l = 0; l < LANES; l++) {
-        low[l] = l / 2 + (l % 2) * LANES;
-        high[l] = low[l] + LANES / 2;
-    }
-    for (int stage = 1; stage < LANES; stage *= 2) {
-        V y[LANES];
-        for (int i = 0; i < LANES / 2; i++) {
-            y[2 * i] = __builtin_shuffle(x[i], x[i + LANES / 2], low);
-            y[2 * i + 1] = __builtin_shuffle(x[i], x[i + LANES / 2], high);
-        }
-        memcpy(x, y, sizeof y);
-    }
-}
+CJ_TRANSPOSE(NAME(transpose), V, M, LANES)
 
 /* Walks through the elements of a matrix in the order of memory and says where each lies in a[rows][width], from column `at` on, or transposed. */
 typedef struct NAME(walk) {
@@ -236,20 +219,23 @@ CJ_INLINE void NAME(invert)(V *a, int64_t n, const V *over, const V *place, V *c
     }
 }
 
-CJ_INLINE void NAME(cholesky)(V *a, int64_t n, V *info)
+/* next: what comes after the matrices that the caller has looked at, or NULL; it is asked for a column's share at a time, while roots and quotients are waited for. */
+CJ_INLINE void NAME(cholesky)(V *a, int64_t n, V *info, const char *next)
 {
     const V zero = NAME(all)(0), one = NAME(all)(1);
     *info = zero;
     for (int64_t j = 0; j < n; j++) {
-        V d = a[j * n + j];
-        for (int64_t k = 0; k < j; k++) d = FNMADD(d, a[j * n + k], a[j * n + k]);
+        const V d = a[j * n + j]; /* the squares of its row are gone already */
+        for (int64_t i = 0; next && i < n * SMALL_BYTES; i += 64) __builtin_prefetch(next + j * n * SMALL_BYTES + i, 0, 2);
         const MASK good = GREATER(d, zero);
         const V safe = CHOOSE(good, d, one), root = SQRT(safe), r = one / root, bad = CHOOSE(good, zero, NAME(all)((R)(j + 1)));
         *info = CHOOSE(EQUAL(*info, zero), bad, *info);
         a[j * n + j] = root;
         NAME(minus_products)(a + (j + 1) * n, n - j - 1, n, 0, j, a + j * n, a + (j + 1) * n + j, n);
         for (int64_t i = j + 1; i < n; i++) {
-            a[i * n + j] *= r;
+            const V x = a[i * n + j] * r;
+            a[i * n + j] = x;
+            a[i * n + i] = FNMADD(a[i * n + i], x, x);
             a[j * n + i] = zero;
         }
     }
@@ -260,9 +246,10 @@ CJ_INLINE void NAME(group_of)(const cj_small *s, int64_t first, int64_t count, i
 {
     const int64_t others = s->code == CJ_SMALL_SOLVE ? s->k : 0, width = n + others;
     V *a = s->work, *over = a + n * width, *place = over + n, sign, info;
-    NAME(interleave)((const R *)s->a + first * n * n, count, n, n, s->transpose, a, width, 0, s->ahead);
+    NAME(interleave)((const R *)s->a + first * n * n, count, n, n, s->transpose, a, width, 0, s->ahead && s->code != CJ_SMALL_CHOLESKY);
     if (s->code == CJ_SMALL_SOLVE) NAME(interleave)((const R *)s->b + first * n * others, count, n, others, false, a, width, n, false);
-    if (s->code == CJ_SMALL_CHOLESKY) NAME(cholesky)(a, n, &info);
+    const char *next = s->ahead ? (const char *)s->a + first * n * n * (int64_t)sizeof(R) + SMALL_AHEAD : NULL;
+    if (s->code == CJ_SMALL_CHOLESKY) NAME(cholesky)(a, n, &info, next);
     else if (s->code == CJ_SMALL_INVERSE) NAME(eliminate)(a, n, n, over, place, true, &sign, &info);
     else NAME(eliminate)(a, n, width, over, NULL, false, &sign, &info);
     R *y = (R *)s->y + first * n * (s->code == CJ_SMALL_SOLVE ? others : s->code == CJ_SMALL_LU ? 1 : n);

@@ -68,6 +68,10 @@ cj_update_fn CJ_K(cj__sgd), CJ_K(cj__adam), CJ_K(cj__amsgrad), CJ_K(cj__adagrad)
 cj_sumsq_fn CJ_K(cj__sumsq);
 cj_small_fn CJ_K(cj__small);
 cj_finite_fn CJ_K(cj__finite);
+cj_lu_workspace_fn CJ_K(cj__lu_workspace);
+cj_lu_factor_fn CJ_K(cj__lu_factor);
+cj_lu_solve_fn CJ_K(cj__lu_solve);
+cj_turn_fn CJ_K(cj__turn);
 
 #if defined CJ_ISA_AVX512
 #define LEVEL_NAME "avx512"
@@ -162,4 +166,8 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
     .sumsq = CJ_K(cj__sumsq),
     .small = CJ_K(cj__small),
     .finite = CJ_K(cj__finite),
+    .lu_workspace = CJ_K(cj__lu_workspace),
+    .lu_factor = CJ_K(cj__lu_factor),
+    .lu_solve = CJ_K(cj__lu_solve),
+    .turn = CJ_K(cj__turn),
 };
