@@ -46,7 +46,7 @@ static weight_plan weight_plan_of(const cj_conv_shape *v, cj_dtype t)
     p.sums = v->groups * p.rows * p.vectors * VL;
     p.parts = (TASKS + v->groups * p.chunks - 1) / (v->groups * p.chunks);
     p.parts = conv_max(1, conv_min(conv_min(p.parts, p.units), SUMS_BYTES / 4 / conv_max(1, p.sums)));
-    p.copied_y = !p.y.last || t != CJ_F32 || p.y.channels > CONV_WIDTH * VL || (!GEMM_MASKS_ARE_FREE && v->o % VL);
+    p.copied_y = !p.y.last || t != CJ_F32 || p.y.channels > CONV_WIDTH * VL || v->o % VL;
     /* ... also rows of dy far apart: they would share few sets of the first-level cache */
     p.copy_floats = conv_copy_floats(&p.c, &p.f, v->c);
     p.y_floats = p.copied_y ? p.images * p.band * CONV_WIDTH * VL : 0;
@@ -98,7 +98,7 @@ static void add_unit(const weight_job *j, int64_t unit, int64_t g, int64_t vecto
         for (int64_t tap = 0; tap < p->c.taps; tap++) {
             t.rows = rows + tap * ld;
             t.sum = sums + (tap * p->c.run + t.row) * V * VL;
-            outer_tiles[V - 1][height - 1](&t);
+            outer_tiles[V - 1][height - 1][0](&t);
         }
         t.row += height;
     }
