@@ -150,24 +150,27 @@ static void pack_weights(void *arg, int64_t begin, int64_t end, int worker)
 
 /* ---- bands ------------------------------------------------------------------------------------------------------------------------------------------- */
 
-/* All rows of one panel.  ahead: the newest tap of every point, to be fetched before its tile comes, or NULL.  next: bytes of weights that come after this panel,
- * to be fetched meanwhile; 0: none. */
+/* All rows of one panel.  ahead: a late tap of every point, to be fetched before its tile comes, or NULL.  next: bytes of weights that come after this panel,
+ * to be fetched meanwhile; 0: none, then the tiles fetch the points ahead step by step, as if they lay side by side. */
 static void band_panel(conv_tile *t, int V, int64_t points, const float *const *rows, float *const *out, const float *const *ahead,
                        const float *next, int64_t next_bytes)
 {
-    const int64_t count = (points + conv_tile_rows(V) - 1) / conv_tile_rows(V), R = points / count, steps = t->taps * t->run;
+    const int64_t count = (points + conv_tile_rows(V) - 1) / conv_tile_rows(V), R = points / count, steps = conv_max(1, t->taps * t->run);
     int64_t taller = points - R * count;
-    t->next_step = steps ? conv_min(64, (next_bytes + count * steps - 1) / (count * steps)) : 0;
     for (int64_t at = 0, tile = 0; at < points; tile++) {
-        const int64_t height = taller-- > 0 ? R + 1 : R;
+        const int64_t height = taller-- > 0 ? R + 1 : R, late = ahead ? conv_min(height, points - at - AHEAD) : 0;
+        int64_t bytes = (next_bytes + count - 1) / count;
         t->ahead_lines = 0;
-        if (ahead && at + AHEAD < points) {
-            t->ahead = ahead + at + AHEAD;
-            t->ahead_lines = conv_min(height, points - at - AHEAD) * ((t->run + 15) / 16);
-        }
         t->next = (const char *)next + next_bytes * tile / count;
+        if (late > 0 && next_bytes) {
+            t->ahead = ahead + at + AHEAD;
+            t->ahead_lines = late * ((t->run + 15) / 16);
+        } else if (late > 0) {
+            t->next = (const char *)ahead[at + AHEAD], bytes = late * t->run * 4;
+        }
+        t->next_step = conv_min(64, (bytes + steps - 1) / steps);
         t->rows = rows + at, t->c = out + at;
-        gather_tiles[V - 1][height - 1][next_bytes > 0](t);
+        gather_tiles[V - 1][height - 1][bytes > 0](t);
         at += height;
     }
 }
@@ -184,6 +187,7 @@ static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
     float **out = (float **)(void *)(turned + p->turned_floats);
     const float **rows = (const float **)(void *)(out + p->band);
     const int64_t depth = f->taps * p->channels, blocks = conv_max(1, conv_min(j->c.taps, depth * CONV_WIDTH * VL * 4 / PANEL_BYTES));
+    const int64_t late = j->c.taps - 1 - (j->c.merged ? 0 : f->axis[2].taps / 2); /* the middle of the last line: seldom outside of the image */
     const bool far = depth * j->padded * j->v->groups * 4 > FETCH_BYTES;
     for (int64_t task = begin; task < end; task++) {
         const int64_t cut = task % j->cuts, g = task / j->cuts % j->v->groups, unit = task / j->cuts / j->v->groups;
@@ -218,7 +222,7 @@ static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
                 const float *next = t.b + floats;
                 if (next >= panels + j->padded * depth) next = panels;
                 band_panel(&t, V, points, rows + tap0 * p->band, out,
-                           lane == lane0 && b == blocks - 1 && !j->c.copied ? rows + (j->c.taps - 1) * p->band : NULL, next,
+                           lane == lane0 && b == blocks - 1 && !j->c.copied ? rows + late * p->band : NULL, next,
                            far ? floats * 4 : 0);
             }
             lane += V * VL;
