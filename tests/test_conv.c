@@ -2,6 +2,8 @@
  * first and second order by differences; one thread against two. */
 #include "support.h"
 
+#include <time.h>
+
 typedef struct geometry {
     int nd;
     int64_t n, c, o, groups, in[3], kernel[3], stride[3], pad[3], dilation[3], out[3];
@@ -177,6 +179,46 @@ static void sizes_and_types(void **unused)
             last.last = true;
             assert_true(check(c, cases[i], (cj_dtype)t) && check(c, last, (cj_dtype)t));
         }
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
+static int64_t draw(uint64_t *state, int64_t from, int64_t to) /* from … to, small ones as often as large ones of twice the size */
+{
+    *state = *state * 6364136223846793005U + 1442695040888963407U;
+    const double u = (double)(*state >> 11) * 0x1p-53;
+    return (int64_t)((double)from * pow((double)(to + 1) / (double)from, u));
+}
+
+/* Shapes that nobody chose: many small images (they share bands), many channels (panels that are fetched), odd sizes of everything. */
+static void fresh_shapes(void **unused)
+{
+    (void)unused;
+    const char *given = getenv("CAJAL_TEST_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL), state = seed;
+    printf("seed %llu\n", (unsigned long long)seed);
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 2, .seed = seed });
+    for (int done = 0; done < 60;) {
+        geometry g = { .nd = 2,
+                       .n = draw(&state, 1, 40),
+                       .groups = 1,
+                       .in = { 1, 0, 0 },
+                       .kernel = { 1, 0, 0 },
+                       .stride = { 1, 0, 0 },
+                       .dilation = { 1, 1, 1 } };
+        const int64_t most = done % 3 == 0 ? 600 : 70;
+        g.c = draw(&state, 1, most), g.o = draw(&state, 1, most);
+        for (int d = 1; d < 3; d++) {
+            g.in[d] = draw(&state, 1, 40), g.kernel[d] = draw(&state, 1, 6), g.stride[d] = draw(&state, 1, 3),
+            g.pad[d] = draw(&state, 1, 4) - 1;
+            if (g.kernel[d] < 4) g.dilation[d] = draw(&state, 1, 2);
+        }
+        if (draw(&state, 1, 8) == 7) g.groups = draw(&state, 2, 4), g.c *= g.groups, g.o *= g.groups;
+        g.last = done % 4 != 0;
+        const double work = (double)(g.n * g.c * g.o / g.groups * g.in[1] * g.in[2] * g.kernel[1] * g.kernel[2]);
+        if (work > 1.2e7 || work < 1e3) continue;
+        done += check(c, g, CJ_F32);
+    }
     assert_ok(c);
     cj_ctx_free(c);
 }
@@ -399,9 +441,9 @@ static void bad_input(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(all_combinations), cmocka_unit_test(sizes_and_types),
-                                        cmocka_unit_test(odd_channels),     cmocka_unit_test(derivatives),
-                                        cmocka_unit_test(borders),          cmocka_unit_test(threads_plans_layouts),
-                                        cmocka_unit_test(bad_input) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(all_combinations),      cmocka_unit_test(sizes_and_types),
+                                        cmocka_unit_test(odd_channels),          cmocka_unit_test(fresh_shapes),
+                                        cmocka_unit_test(derivatives),           cmocka_unit_test(borders),
+                                        cmocka_unit_test(threads_plans_layouts), cmocka_unit_test(bad_input) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@ enum {
     PANEL_BYTES = 144 << 10, /* of a panel of weights that is worked on at a time: a block of taps */
     TASKS = 16,              /* wanted at least; a band is cut by result channels below */
     AHEAD = 18,              /* points whose source is fetched ahead */
+    TURN_ROWS = 256,         /* rows of a block in which weights are transposed */
     FETCH_BYTES = 768 << 10, /* panels larger than this together do not stay in the second-level cache: the next one is fetched */
 };
 
@@ -111,6 +112,28 @@ typedef struct gather_job {
 
 /* ---- packing of the weights ------------------------------------------------------------------------------------------------------------------------ */
 
+/* Channels c0 … c1 - 1 of vector u of the lanes, of points that are not joined: transposed through a small block, which is then dealt out to the taps.
+ * w: of the group; to: of channel 0 and tap 0, rows of `width` floats. */
+static void turn_weights(const gather_job *j, const float *w, int64_t c0, int64_t c1, int64_t u, float *to, int64_t width)
+{
+    const gather_plan *p = j->p;
+    const int64_t window = conv_volume(j->v->kernel), lane = u * VL, lanes = conv_min(VL, p->lanes - lane);
+    const int64_t some = p->data ? 1 : TURN_ROWS / window; /* channels at a time */
+    int64_t element[TURN_ROWS];                            /* of every tap */
+    for (int64_t tap = 0; tap < j->f.taps; tap++) element[tap] = conv_tap(j->v, &j->each, tap);
+    float block[TURN_ROWS * VL];
+    if (lanes < VL) memset(block, 0, sizeof block);
+    for (int64_t c = c0; c < c1; c += some) {
+        const int64_t n = conv_min(some, c1 - c);
+        if (p->data) pack(block, VL, w + (c * p->lanes + lane) * window, 1, window, window, lanes, GEMM_F32);
+        else pack(block, VL, w + (lane * p->channels + c) * window, 1, p->channels * window, n * window, lanes, GEMM_F32);
+        for (int64_t tap = 0; tap < j->f.taps; tap++) {
+            const float *from = block + element[tap] * VL;
+            for (int64_t i = 0; i < n; i++) vstore(to + (tap * p->channels + c + i) * width, vload(from + i * window * VL));
+        }
+    }
+}
+
 /* Panel [taps, channels, V·VL] of group g.  Items: blocks of VL channels of a vector of lanes of a group. */
 static void pack_weights(void *arg, int64_t begin, int64_t end, int worker)
 {
@@ -121,13 +144,18 @@ static void pack_weights(void *arg, int64_t begin, int64_t end, int worker)
     const int64_t by_channel = p->data ? p->lanes * window : window, by_lane = p->data ? window : p->channels * window;
     (void)worker;
     for (int64_t item = begin; item < end; item++) {
-        const int64_t c0 = item % blocks * VL, c1 = conv_min(c0 + VL, p->channels), u = item / blocks % vectors,
-                      g = item / blocks / vectors;
+        /* in the order in which they lie in w */
+        const int64_t block = p->data ? item / vectors % blocks : item % blocks, u = p->data ? item % vectors : item / blocks % vectors,
+                      g = item / blocks / vectors, c0 = block * VL, c1 = conv_min(c0 + VL, p->channels);
         int64_t first = 0; /* vector u lies in the panel that begins with vector `first` */
         int V = conv_panel(vectors);
         while (first + V <= u) first += V, V = conv_panel(vectors - first);
         const float *w = j->weights + g * p->channels * p->lanes * window;
         float *to = j->panels + (g * j->padded + first * VL) * j->f.taps * p->channels + (u - first) * VL;
+        if (j->join == 1 && window <= TURN_ROWS && 2 * j->f.taps > window) {
+            turn_weights(j, w, c0, c1, u, to, (int64_t)V * VL);
+            continue;
+        }
         int64_t start[VL], point[VL]; /* where a lane's weights begin, and which of the joined points it belongs to */
         for (int l = 0; l < VL; l++) {
             const int64_t lane = u * VL + l;
@@ -187,7 +215,8 @@ static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
     float **out = (float **)(void *)(turned + p->turned_floats);
     const float **rows = (const float **)(void *)(out + p->band);
     const int64_t depth = f->taps * p->channels, blocks = conv_max(1, conv_min(j->c.taps, depth * CONV_WIDTH * VL * 4 / PANEL_BYTES));
-    const int64_t late = j->c.taps - 1 - (j->c.merged ? 0 : f->axis[2].taps / 2); /* the middle of the last line: seldom outside of the image */
+    const int64_t late =
+        j->c.taps - 1 - (j->c.merged ? 0 : f->axis[2].taps / 2); /* the middle of the last line: seldom outside of the image */
     const bool far = depth * j->padded * j->v->groups * 4 > FETCH_BYTES;
     for (int64_t task = begin; task < end; task++) {
         const int64_t cut = task % j->cuts, g = task / j->cuts % j->v->groups, unit = task / j->cuts / j->v->groups;
@@ -222,7 +251,7 @@ static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
                 const float *next = t.b + floats;
                 if (next >= panels + j->padded * depth) next = panels;
                 band_panel(&t, V, points, rows + tap0 * p->band, out,
-                           lane == lane0 && b == blocks - 1 && !j->c.copied ? rows + late * p->band : NULL, next,
+                           lane == lane0 && b == blocks - 1 && !j->c.copied && late >= 0 ? rows + late * p->band : NULL, next,
                            far ? floats * 4 : 0);
             }
             lane += V * VL;

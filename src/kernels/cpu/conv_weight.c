@@ -14,6 +14,7 @@ enum {
     TASKS = 16,            /* wanted at least */
     SUMS_BYTES = 16 << 20, /* of all parts together, unless one needs more */
     TABLE_BYTES = 128 << 10,
+    TURN_ROWS = 256, /* rows of a block in which sums become weights */
 };
 
 typedef struct weight_plan {
@@ -102,7 +103,8 @@ static weight_next next_of(const weight_job *j, weight_unit now, weight_unit u, 
     if (!p->c.copied && j->v->groups == 1 && p->f.axis[0].size == 1) {
         int64_t low, high, from = 0, to;
         conv_reach(y, u.p0 / x->points, (u.p1 - 1) / x->points, &low, &high);
-        if (now.n0 == u.n0) conv_reach(y, now.p0 / x->points, (now.p1 - 1) / x->points, &to, &from), from++; /* the lines before are known */
+        if (now.n0 == u.n0)
+            conv_reach(y, now.p0 / x->points, (now.p1 - 1) / x->points, &to, &from), from++; /* the lines before are known */
         from = conv_max(from, low);
         w.x = conv_at(&p->x, j->x, u.n0, 0, from * x->size);
         w.x_bytes = conv_max(0, conv_at(&p->x, j->x, u.n1 - 1, 0, (high + 1) * x->size) - w.x);
@@ -175,49 +177,37 @@ static void weight_tasks(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Row (tap, c) of the sums that holds element r = c·window + k of a channel's weights. */
-static int64_t row_of(const cj_conv_shape *v, int64_t r)
-{
-    const int64_t window = conv_volume(v->kernel);
-    return r % window * v->c + r / window;
-}
-
-/* Adds the parts and turns rows of result channels into rows of weights.  Items: vectors of result channels, of all groups. */
+/* Adds the parts and turns rows of result channels into rows of weights, a block of them at a time.  Items: vectors of result channels, of all groups. */
 static void finish(void *arg, int64_t begin, int64_t end, int worker)
 {
     const weight_job *j = arg;
     const weight_plan *p = j->p;
-    const int64_t elements = j->v->c * conv_volume(j->v->kernel), elem = cj__elem_size(p->x.t);
+    const int64_t channels = j->v->c, window = conv_volume(j->v->kernel), elements = channels * window, elem = cj__elem_size(p->x.t);
     (void)worker;
     for (int64_t item = begin; item < end; item++) {
         const int64_t g = item / p->vectors, u = item % p->vectors, first = u / CONV_WIDTH * CONV_WIDTH;
         const int64_t width = conv_min(CONV_WIDTH, p->vectors - first) * VL;
-        const int lanes = (int)conv_min(VL, j->v->o - u * VL);
+        const int64_t lanes = conv_min(VL, j->v->o - u * VL);
         const float *sums = sums_of(j, 0, g, first) + (u - first) * VL;
         char *dw = j->dw + (g * j->v->o + u * VL) * elements * elem;
-        for (int64_t r = 0; r < elements; r += VL) {
-            const int64_t n = conv_min(VL, elements - r);
-            vf x[VL];
-#pragma GCC unroll 16
-            for (int q = 0; q < VL; q++) {
-                if (q >= n) {
-                    x[q] = vzero();
-                    continue;
-                }
-                const float *at = sums + row_of(j->v, r + q) * width;
-                x[q] = vload(at);
-                for (int64_t part = 1; part < p->parts; part++) x[q] = vadd(x[q], vload(at + part * p->sums));
+        for (int64_t done = 0, c = 0, k = 0; done < elements;) {
+            float block[TURN_ROWS * VL], turned[TURN_ROWS * VL];
+            const int64_t n = conv_min(TURN_ROWS, elements - done);
+            for (int64_t r = 0; r < n; r++) { /* element c·window + k is row k·channels + c of the sums */
+                const float *at = sums + (k * channels + c) * width;
+                vf x = vload(at);
+                for (int64_t part = 1; part < p->parts; part++) x = vadd(x, vload(at + part * p->sums));
+                vstore(block + r * VL, x);
+                if (++k == window) k = 0, c++;
             }
-            transpose_block(x);
-#pragma GCC unroll 16
-            for (int l = 0; l < VL; l++) {
-                if (l >= lanes) break;
-                char *to = dw + (l * elements + r) * elem;
-                float row[VL];
-                vstore(row, x[l]);
-                if (p->x.t == CJ_F32) memcpy(to, row, (size_t)n * sizeof *row);
-                else CJ_K(cj__convert)(CJ_F32, row, p->x.t, to, n);
+            char *to = dw + done * elem;
+            if (p->x.t == CJ_F32) {
+                pack((float *)(void *)to, elements, block, 1, VL, lanes, n, GEMM_F32);
+            } else {
+                pack(turned, n, block, 1, VL, lanes, n, GEMM_F32);
+                for (int64_t l = 0; l < lanes; l++) CJ_K(cj__convert)(CJ_F32, turned + l * n, p->x.t, to + l * elements * elem, n);
             }
+            done += n;
         }
     }
 }
