@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "kernels/cpu/conv_dot.h"
 #include "kernels/cpu/conv_image.h"
 #include "kernels/cpu/conv_passes.h"
 #include "kernels/cpu/conv_tile.h"
@@ -26,6 +27,7 @@ enum {
 /* A pass, seen as: every result point gathers `channels` channels through taps and makes `lanes` channels of it. */
 typedef struct gather_plan {
     bool data;
+    bool dot;                /* few lanes: dot products along the channels (conv_dot.h) */
     int64_t channels, lanes; /* of a group */
     int64_t band;            /* points */
     int64_t phases;
@@ -39,7 +41,7 @@ static bool plain_image(const conv_image *m) { return m->last && m->t == CJ_F32;
 
 /* How many points along x are taken together: as many as make the least work of it.  A vector costs more in a narrow tile, which waits for the loads of its rows
  * (in hundredths of the widest tile's, measured with 32 registers); points that are written where they lie must be neighbours there. */
-static int64_t join_of(const conv_phase *f, const gather_plan *p, int64_t groups)
+static int64_t join_of(const conv_phase *f, const gather_plan *p, int64_t groups, double *of_point)
 {
     static const int cost_of_vector[CONV_WIDTH + 1] = { 0, 125, 110, 103 };
     const conv_axis *x = &f->axis[2];
@@ -52,7 +54,17 @@ static int64_t join_of(const conv_phase *f, const gather_plan *p, int64_t groups
         const double cost = (double)((x->taps + (m - 1) * x->mul) * vectors * (vectors > 3 ? 103 : cost_of_vector[vectors])) / (double)m;
         if (m == 1 || cost < least) best = m, least = cost;
     }
-    return best;
+    *of_point = least * (double)p->channels;
+    return p->dot ? 1 : best;
+}
+
+/* Whether dot products cost less, in the same measure: a vector of channels for every lane, and the sums of their lanes at the end. */
+static bool dot_wins(const conv_phase *f, const gather_plan *p, int64_t groups)
+{
+    double tiles;
+    if (p->lanes > DOT_LANES || p->channels < VL / 2) return false;
+    join_of(f, p, groups, &tiles);
+    return (double)(f->axis[2].taps * ((p->channels + VL - 1) / VL) * p->lanes * 130) < tiles;
 }
 
 /* Images that share a band: the weights are read once for all of its points. */
@@ -68,6 +80,8 @@ static gather_plan gather_plan_of(const cj_conv_shape *v, bool data, cj_dtype t)
     gather_plan p = { .data = data, .phases = data ? conv_volume(v->stride) : 1 };
     p.channels = data ? v->o : v->c, p.lanes = data ? v->c : v->o;
     p.source = data ? y : x, p.result = data ? x : y;
+    const conv_phase first = conv_phase_of(v, data, 0);
+    p.dot = dot_wins(&first, &p, v->groups);
     p.band = conv_min(BAND_POINTS, BAND_BYTES / 4 / (p.channels + conv_min(p.lanes, CONV_WIDTH * VL)));
     int64_t taps = 1, run = 1, panels = 0, out = 0;
     for (int64_t i = 0; i < p.phases; i++) taps = conv_max(taps, conv_phase_of(v, data, i).taps);
@@ -75,15 +89,16 @@ static gather_plan gather_plan_of(const cj_conv_shape *v, bool data, cj_dtype t)
     p.band = conv_max(p.band / 60 * 60, 60); /* whole tiles of every height but 9 */
     for (int64_t i = 0; i < p.phases; i++) {
         const conv_phase each = conv_phase_of(v, data, i);
-        const int64_t join = join_of(&each, &p, v->groups);
+        double cost;
+        const int64_t join = join_of(&each, &p, v->groups, &cost);
         const conv_phase f = conv_joined(each, join);
-        const conv_copy c = conv_copy_of(&f, plain_image(&p.source), p.channels, p.band, true);
+        const conv_copy c = conv_copy_of(&f, plain_image(&p.source), p.channels, p.band, !p.dot);
         p.source_floats = conv_max(p.source_floats, conv_copy_floats(&c, &f, p.channels));
         p.images = conv_max(p.images, images_of(&f, p.band, v->n));
         p.table = conv_max(p.table, c.taps * p.band);
         run = conv_max(run, c.run);
         out = conv_max(out, p.band * join * p.lanes);
-        panels = conv_max(panels, f.taps * p.channels * conv_up(join * p.lanes, VL));
+        panels = conv_max(panels, f.taps * (p.dot ? conv_up(p.channels, VL) * p.lanes : p.channels * conv_up(join * p.lanes, VL)));
     }
     if (!plain_image(&p.result)) p.out_floats = conv_up(out, 16);
     if (p.out_floats && t != CJ_F32 && !p.result.last) p.turned_floats = p.out_floats;
@@ -176,6 +191,26 @@ static void pack_weights(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
+/* Of group g for dot products: [taps, vectors of channels, lanes, VL].  Items: groups. */
+static void pack_dots(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const gather_job *j = arg;
+    const gather_plan *p = j->p;
+    const int64_t window = conv_volume(j->v->kernel), up = conv_up(p->channels, VL);
+    const int64_t by_channel = p->data ? p->lanes * window : window, by_lane = p->data ? window : p->channels * window;
+    (void)worker;
+    for (int64_t g = begin; g < end; g++) {
+        const float *w = j->weights + g * p->channels * p->lanes * window;
+        float *to = j->panels + g * j->f.taps * up * p->lanes;
+        for (int64_t tap = 0; tap < j->f.taps; tap++) {
+            const int64_t k = conv_tap(j->v, &j->each, tap);
+            for (int64_t c0 = 0; c0 < up; c0 += VL)
+                for (int64_t l = 0; l < p->lanes; l++)
+                    for (int64_t c = c0; c < c0 + VL; c++) *to++ = c < p->channels ? w[c * by_channel + l * by_lane + k] : 0;
+        }
+    }
+}
+
 /* ---- bands ------------------------------------------------------------------------------------------------------------------------------------------- */
 
 /* All rows of one panel.  ahead: a late tap of every point, to be fetched before its tile comes, or NULL.  next: bytes of weights that come after this panel,
@@ -235,7 +270,14 @@ static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
         }
         for (int64_t i = 0; !direct && i < points; i++) out[i] = sums + i * j->lanes;
         const float *panels = j->panels + g * j->padded * depth;
-        for (int64_t lane = lane0; lane < lane1;) {
+        if (p->dot) {
+            conv_dot t = { .taps = f->taps,
+                           .channels = p->channels,
+                           .rows_step = p->band,
+                           .w = j->panels + g * f->taps * conv_up(p->channels, VL) * p->lanes };
+            dot_band(&t, p->lanes, points, rows, out);
+        }
+        for (int64_t lane = lane0; !p->dot && lane < lane1;) {
             const int V = conv_panel((j->padded - lane) / VL);
             for (int64_t b = 0; b < blocks; b++) {
                 const int64_t tap0 = j->c.taps * b / blocks, tap1 = j->c.taps * (b + 1) / blocks;
@@ -280,13 +322,16 @@ static void gather(cj_pool *pool, const cj_conv_shape *v, bool data, cj_dtype t,
     for (int64_t i = 0; i < p.phases; i++) {
         j.each = conv_phase_of(v, data, i);
         if (!j.each.points) continue;
-        j.join = join_of(&j.each, &p, v->groups);
+        double cost;
+        j.join = join_of(&j.each, &p, v->groups, &cost);
         j.f = conv_joined(j.each, j.join);
         j.lanes = j.join * p.lanes, j.padded = conv_up(j.lanes, VL);
         const int64_t vectors = j.padded / VL;
-        j.c = conv_copy_of(&j.f, plain_image(&p.source), p.channels, p.band, true);
-        cj__parallel_for(pool, v->groups * vectors * ((p.channels + VL - 1) / VL), conv_max(1, 4096 / (VL * VL * conv_max(1, j.f.taps))),
-                         pack_weights, &j);
+        j.c = conv_copy_of(&j.f, plain_image(&p.source), p.channels, p.band, !p.dot);
+        if (p.dot) cj__parallel_for(pool, v->groups, conv_max(1, 4096 / conv_max(1, p.lanes * p.channels * j.f.taps)), pack_dots, &j);
+        else
+            cj__parallel_for(pool, v->groups * vectors * ((p.channels + VL - 1) / VL),
+                             conv_max(1, 4096 / (VL * VL * conv_max(1, j.f.taps))), pack_weights, &j);
         j.bands = (j.f.points + p.band - 1) / p.band;
         j.images = images_of(&j.f, p.band, v->n);
         const int64_t units = j.images > 1 ? (v->n + j.images - 1) / j.images : v->n * j.bands;
