@@ -183,6 +183,41 @@ static void sizes_and_types(void **unused)
     cj_ctx_free(c);
 }
 
+/* Results lie as their inputs do, an image of one channel gives a channels-last one, and reductions of such images have the values of row-major ones. */
+static void layouts_of_results(void **unused)
+{
+    (void)unused;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 29 });
+    cj_tensor *w = cj_randn(c, CJ_SHAPE(5, 1, 3, 3)), *y = cj_conv(cj_randn(c, CJ_SHAPE(3, 1, 6, 7)), w, NULL);
+    assert_true(cj__channels_last(y) && !cj_is_contiguous(y));
+    y = cj_conv(cj_randn(c, CJ_SHAPE(3, 2, 6, 7)), cj_randn(c, CJ_SHAPE(5, 2, 3, 3)), NULL);
+    assert_true(cj_is_contiguous(y) && !cj__channels_last(y));
+
+    cj_tensor *rows = cj_randn(c, CJ_SHAPE(3, 5, 4, 2)), *last = cj_channels_last(rows);
+    for (int examples = 0; examples < 2; examples++)
+        for (int keep = 0; keep < 2; keep++) {
+            const cj_reduce_opts o = { .axes = examples ? CJ_AXES(0, 2, 3) : CJ_AXES(3, 2), .keepdim = keep };
+            cj_tensor *(*const f[])(cj_tensor *, const cj_reduce_opts *) = { (cj_sum), (cj_mean), (cj_max), (cj_min), (cj_prod) };
+            for (size_t i = 0; i < sizeof f / sizeof *f; i++) {
+                cj_tensor *a = f[i](rows, &o), *b = f[i](last, &o);
+                assert_int_equal(cj_shape_of(a).ndim, cj_shape_of(b).ndim);
+                for (int d = 0; d < cj_shape_of(a).ndim; d++) assert_int_equal(cj_size(a, d), cj_size(b, d));
+                double *u = values_of(a), *v = values_of(b);
+                for (int64_t k = 0; k < cj_numel(a); k++) assert_true(fabs(u[k] - v[k]) <= 1e-5 * (1 + fabs(u[k])));
+                free(u), free(v);
+            }
+        }
+
+    cj_tensor *x = cj_require_grad(last), *g;
+    assert_true(cj_grad(cj_sum(cj_square(cj_flatten(cj_mul_scalar(x, 2), 1))), &x, 1, &g));
+    assert_true(cj__channels_last(g) && !cj_is_contiguous(g)); /* the copy that flattens does not turn the gradient */
+    double *u = values_of(g), *v = values_of(rows);
+    for (int64_t k = 0; k < cj_numel(g); k++) assert_true(fabs(u[k] - 8 * v[k]) <= 1e-5 * (1 + fabs(v[k])));
+    free(u), free(v);
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
 static int64_t draw(uint64_t *state, int64_t from, int64_t to) /* from … to, small ones as often as large ones of twice the size */
 {
     *state = *state * 6364136223846793005U + 1442695040888963407U;
@@ -441,9 +476,10 @@ static void bad_input(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(all_combinations),      cmocka_unit_test(sizes_and_types),
-                                        cmocka_unit_test(odd_channels),          cmocka_unit_test(fresh_shapes),
-                                        cmocka_unit_test(derivatives),           cmocka_unit_test(borders),
-                                        cmocka_unit_test(threads_plans_layouts), cmocka_unit_test(bad_input) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_combinations), cmocka_unit_test(sizes_and_types),       cmocka_unit_test(odd_channels),
+        cmocka_unit_test(fresh_shapes),     cmocka_unit_test(layouts_of_results),    cmocka_unit_test(derivatives),
+        cmocka_unit_test(borders),          cmocka_unit_test(threads_plans_layouts), cmocka_unit_test(bad_input)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
