@@ -2,6 +2,8 @@
  * first and second order by differences; one thread against two. */
 #include "support.h"
 
+#include <time.h>
+
 typedef struct geometry {
     int nd;
     int64_t n, c, o, groups, in[3], kernel[3], stride[3], pad[3], dilation[3], out[3];
@@ -177,6 +179,81 @@ static void sizes_and_types(void **unused)
             last.last = true;
             assert_true(check(c, cases[i], (cj_dtype)t) && check(c, last, (cj_dtype)t));
         }
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
+/* Results lie as their inputs do, an image of one channel gives a channels-last one, and reductions of such images have the values of row-major ones. */
+static void layouts_of_results(void **unused)
+{
+    (void)unused;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 29 });
+    cj_tensor *w = cj_randn(c, CJ_SHAPE(5, 1, 3, 3)), *y = cj_conv(cj_randn(c, CJ_SHAPE(3, 1, 6, 7)), w, NULL);
+    assert_true(cj__channels_last(y) && !cj_is_contiguous(y));
+    y = cj_conv(cj_randn(c, CJ_SHAPE(3, 2, 6, 7)), cj_randn(c, CJ_SHAPE(5, 2, 3, 3)), NULL);
+    assert_true(cj_is_contiguous(y) && !cj__channels_last(y));
+
+    cj_tensor *rows = cj_randn(c, CJ_SHAPE(3, 5, 4, 2)), *last = cj_channels_last(rows);
+    for (int examples = 0; examples < 2; examples++)
+        for (int keep = 0; keep < 2; keep++) {
+            const cj_reduce_opts o = { .axes = examples ? CJ_AXES(0, 2, 3) : CJ_AXES(3, 2), .keepdim = keep };
+            cj_tensor *(*const f[])(cj_tensor *, const cj_reduce_opts *) = { (cj_sum), (cj_mean), (cj_max), (cj_min), (cj_prod) };
+            for (size_t i = 0; i < sizeof f / sizeof *f; i++) {
+                cj_tensor *a = f[i](rows, &o), *b = f[i](last, &o);
+                assert_int_equal(cj_shape_of(a).ndim, cj_shape_of(b).ndim);
+                for (int d = 0; d < cj_shape_of(a).ndim; d++) assert_int_equal(cj_size(a, d), cj_size(b, d));
+                double *u = values_of(a), *v = values_of(b);
+                for (int64_t k = 0; k < cj_numel(a); k++) assert_true(fabs(u[k] - v[k]) <= 1e-5 * (1 + fabs(u[k])));
+                free(u), free(v);
+            }
+        }
+
+    cj_tensor *x = cj_require_grad(last), *g;
+    assert_true(cj_grad(cj_sum(cj_square(cj_flatten(cj_mul_scalar(x, 2), 1))), &x, 1, &g));
+    assert_true(cj__channels_last(g) && !cj_is_contiguous(g)); /* the copy that flattens does not turn the gradient */
+    double *u = values_of(g), *v = values_of(rows);
+    for (int64_t k = 0; k < cj_numel(g); k++) assert_true(fabs(u[k] - 8 * v[k]) <= 1e-5 * (1 + fabs(v[k])));
+    free(u), free(v);
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
+static int64_t draw(uint64_t *state, int64_t from, int64_t to) /* from … to, small ones as often as large ones of twice the size */
+{
+    *state = *state * 6364136223846793005U + 1442695040888963407U;
+    const double u = (double)(*state >> 11) * 0x1p-53;
+    return (int64_t)((double)from * pow((double)(to + 1) / (double)from, u));
+}
+
+/* Shapes that nobody chose: many small images (they share bands), many channels (panels that are fetched), odd sizes of everything. */
+static void fresh_shapes(void **unused)
+{
+    (void)unused;
+    const char *given = getenv("CAJAL_TEST_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL), state = seed;
+    printf("seed %llu\n", (unsigned long long)seed);
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 2, .seed = seed });
+    for (int done = 0; done < 60;) {
+        geometry g = { .nd = 2,
+                       .n = draw(&state, 1, 40),
+                       .groups = 1,
+                       .in = { 1, 0, 0 },
+                       .kernel = { 1, 0, 0 },
+                       .stride = { 1, 0, 0 },
+                       .dilation = { 1, 1, 1 } };
+        const int64_t most = done % 3 == 0 ? 600 : 70;
+        g.c = draw(&state, 1, most), g.o = draw(&state, 1, most);
+        for (int d = 1; d < 3; d++) {
+            g.in[d] = draw(&state, 1, 40), g.kernel[d] = draw(&state, 1, 6), g.stride[d] = draw(&state, 1, 3),
+            g.pad[d] = draw(&state, 1, 4) - 1;
+            if (g.kernel[d] < 4) g.dilation[d] = draw(&state, 1, 2);
+        }
+        if (draw(&state, 1, 8) == 7) g.groups = draw(&state, 2, 4), g.c *= g.groups, g.o *= g.groups;
+        g.last = done % 4 != 0;
+        const double work = (double)(g.n * g.c * g.o / g.groups * g.in[1] * g.in[2] * g.kernel[1] * g.kernel[2]);
+        if (work > 1.2e7 || work < 1e3) continue;
+        done += check(c, g, CJ_F32);
+    }
     assert_ok(c);
     cj_ctx_free(c);
 }
@@ -399,9 +476,10 @@ static void bad_input(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(all_combinations), cmocka_unit_test(sizes_and_types),
-                                        cmocka_unit_test(odd_channels),     cmocka_unit_test(derivatives),
-                                        cmocka_unit_test(borders),          cmocka_unit_test(threads_plans_layouts),
-                                        cmocka_unit_test(bad_input) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_combinations), cmocka_unit_test(sizes_and_types),       cmocka_unit_test(odd_channels),
+        cmocka_unit_test(fresh_shapes),     cmocka_unit_test(layouts_of_results),    cmocka_unit_test(derivatives),
+        cmocka_unit_test(borders),          cmocka_unit_test(threads_plans_layouts), cmocka_unit_test(bad_input)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

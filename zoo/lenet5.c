@@ -46,7 +46,7 @@ static cj_tensor *activate(const lenet *l, cj_tensor *x) { return l->tanh ? cj_t
 static cj_tensor *stage(const lenet *l, cj_module *conv, cj_tensor *x)
 {
     cj_tensor *y = cj_channels_last(cj_forward(conv, x));
-    return l->average ? cj_avg_pool(activate(l, y), .kernel = 2) : activate(l, cj_max_pool(y, .kernel = 2).value);
+    return l->average ? cj_avg_pool(activate(l, y), .kernel = 2) : activate(l, cj_max_pool(y, .kernel = 2, .values_only = true).value);
 }
 
 static cj_tensor *dense(cj_module *m, const lenet *l, cj_module *fc, cj_tensor *x)

@@ -127,7 +127,8 @@ static bool infer(cj_call *call, cj_conv_pass pass)
                                                                                                 : v.c };
     for (int d = 0; d < a->nd; d++) shape[2 + d] = size[3 - a->nd + d];
     if (!cj__out(call, 0, (cj_dtype)call->in[0]->dtype, (int)a->nd + 2, shape)) return false;
-    if (pass != CJ_CONV_WEIGHT && !cj__contiguous(call->in[0])) cj__to_channels_last(call->out[0]);
+    /* as the input lies; an image of one channel lies both ways, and channels-last is what everything after it is fastest with */
+    if (pass != CJ_CONV_WEIGHT && cj__channels_last(call->in[0])) cj__to_channels_last(call->out[0]);
     return true;
 }
 static bool infer_conv(cj_call *call) { return infer(call, CJ_CONV_FORWARD); }

@@ -149,6 +149,27 @@ static bool mark_axes(cj_tensor *x, const char *op, const cj_axes *axes, bool on
     return true;
 }
 
+static cj_tensor *reduce(int row, int code, cj_tensor *x, const cj_reduce_opts *o);
+
+/* A channels-last image reduced over all of its spatial axes, and perhaps over its examples: [N, .., C] is row-major and has these axes side by side. */
+static bool spatial_only(const cj_tensor *x, const bool on[CJ_MAX_DIMS])
+{
+    if (x->ndim < 3 || x->ndim > 5 || on[1] || cj__contiguous(x) || !cj__channels_last(x)) return false;
+    for (int d = 2; d < x->ndim; d++)
+        if (!on[d]) return false;
+    return true;
+}
+static cj_tensor *reduce_spatial(int row, int code, cj_tensor *x, bool examples, bool keepdim)
+{
+    cj_axes last = { .n = x->ndim };
+    cj_reduce_opts o = { 0 };
+    cj_shape shape = { .ndim = x->ndim, .dim = { examples ? 1 : x->shape[0], x->shape[1], 1, 1, 1 } };
+    for (int d = 1; d < x->ndim; d++) last.axis[d] = d + 1 < x->ndim ? d + 1 : 1;
+    for (int d = examples ? 0 : 1; d < x->ndim - 1; d++) o.axes.axis[o.axes.n++] = d;
+    cj_tensor *y = reduce(row, code, cj_permute(x, last), &o);
+    return keepdim ? cj_reshape(y, shape) : y;
+}
+
 static cj_tensor *reduce(int row, int code, cj_tensor *x, const cj_reduce_opts *o)
 {
     if (!x) return NULL;
@@ -159,6 +180,7 @@ static cj_tensor *reduce(int row, int code, cj_tensor *x, const cj_reduce_opts *
     if (!mark_axes(x, op->name, o ? &o->axes : NULL, on)) return c->poison;
     if ((row == MEAN) && !cj_dtype_is_float((cj_dtype)x->dtype))
         return cj_fail(c, CJ_EDTYPE, "mean: the input is %s; cast it to a float type", cj_dtype_name((cj_dtype)x->dtype));
+    if (row != ARGMAX && row != ARGMIN && spatial_only(x, on)) return reduce_spatial(row, code, x, on[0], o && o->keepdim);
     double len = 1;
     for (int d = 0; d < x->ndim; d++)
         if (on[d]) len *= (double)x->shape[d];

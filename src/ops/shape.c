@@ -286,7 +286,13 @@ static bool run_copy(cj_call *call)
                            y->stride);
     return true;
 }
-static void d_clone(cj_vjp_args *v) { v->gin[0] = v->g[0]; }
+/* The gradient of a channels-last image lies as the image does: what comes before it would otherwise mix both layouts all the way back. */
+static void d_clone(cj_vjp_args *v)
+{
+    const cj_tensor *x = v->in[0];
+    const bool image = x->ndim >= 3 && x->ndim <= 5 && !cj__contiguous(x) && cj__channels_last(x);
+    v->gin[0] = image ? cj_channels_last(v->g[0]) : v->g[0];
+}
 static void d_cast(cj_vjp_args *v)
 {
     if (cj_dtype_is_float((cj_dtype)v->in[0]->dtype)) v->gin[0] = cj_cast(v->g[0], (cj_dtype)v->in[0]->dtype);

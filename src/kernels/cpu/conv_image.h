@@ -123,6 +123,10 @@ GEMM_INLINE const char *conv_at(const conv_image *m, const void *data, int64_t n
 static void conv_load(const conv_image *m, const void *data, int64_t image, int64_t channel, int64_t channels, int64_t pixel, int64_t n,
                       float *to, int64_t ld)
 {
+    if (m->t == CJ_F32 && ld == channels && (m->last ? m->channels == channels : channels == 1)) {
+        memcpy(to, conv_at(m, data, image, channel, pixel), (size_t)(n * channels) * sizeof *to);
+        return;
+    }
     pack(to, ld, conv_at(m, data, image, channel, pixel), m->last ? m->channels : 1, m->last ? 1 : m->pixels, n, channels, conv_kind(m->t));
 }
 
@@ -237,7 +241,7 @@ static CONV_UNUSED void conv_rows(const conv_phase *f, const conv_copy *c, const
                     if (low < high)
                         from += ((iz - s->z0) * s->lines + iy - s->y0) * s->line_floats + (low * ax->mul + off + s->left) * s->pixel;
                     for (int64_t i = begin; i < low; i++) to[i - begin] = zeros;
-                    for (int64_t i = low; i < high; i++) to[i - begin] = from + (i - low) * step;
+                    for (int64_t i = low; i < high; i++, from += step) to[i - begin] = from;
                     for (int64_t i = high; i < end; i++) to[i - begin] = zeros;
                 }
             }
