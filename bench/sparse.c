@@ -135,7 +135,7 @@ bool bench_sparse(bench_run *r)
     const bench_case cases[] = {
         { "Q h, h 2708x16", graph_make, graph_step, NULL, 0, 0, 2 },
         { "Q h with gradients of Q", graph_make, values_step, NULL, 0, 0, 2 },
-        { "Q (x w), x dense 2708x1433", layer_make, layer_step, NULL, 0, 0, 2 },
+        { "Q (x w), x dense 2708x1433", layer_make, layer_step, NULL, 8.0 * NODES * FEATURES, 4.0 * NODES * FEATURES * HIDDEN, 2 },
         { "Q (x w), x sparse 2708x1433", layer_make, sparse_layer_step, NULL, 0, 0, 2 },
     };
     return bench_cases(r, "peer_sparse.py", NULL, cases, (int)(sizeof cases / sizeof *cases));

@@ -140,6 +140,89 @@ static void against_loops(void **state)
     cj_ctx_free(c);
 }
 
+/* ---- scores of any size ------------------------------------------------------------------------------------------------------------------------------- */
+
+/* Scores that grow along the keys, fall, or are far from zero from the first on: the base of the weights moves while the keys pass. */
+static void large_scores(cj_ctx *c, cj_dtype t, uint64_t seed, double size, double tolerance)
+{
+    cj_scope scope = cj_scope_open(c);
+    cj_rng_set(c, (cj_rng_state){ .seed = seed });
+    enum { KINDS = 5 };
+    problem p = { .batch = 1, .heads = 1, .group = 1, .tq = 90, .tk = 300, .d = 3, .dv = 5, .scale = 1 };
+    double *q = values_of(cj_randn(c, CJ_SHAPE(p.tq, p.d))), *k = values_of(cj_randn(c, CJ_SHAPE(p.tk, p.d)));
+    for (int64_t i = 0; i < p.tq; i++) { /* q_0 multiplies the place of the key, q_1 a constant */
+        static const double kinds[KINDS][2] = { { 0, 0 }, { 1, 0 }, { -1, 0 }, { 0, 1 }, { 0, -1 } };
+        q[i * p.d] = size * kinds[i % KINDS][0], q[i * p.d + 1] = size * kinds[i % KINDS][1];
+    }
+    for (int64_t j = 0; j < p.tk; j++) k[j * p.d] = (double)j / (double)p.tk, k[j * p.d + 1] = 1;
+    cj_tensor *x[3] = { cj_cast(cj_reshape(cj_from_f64(c, q, CJ_SHAPE(p.tq, p.d)), CJ_SHAPE(1, p.tq, p.d)), t),
+                        cj_cast(cj_reshape(cj_from_f64(c, k, CJ_SHAPE(p.tk, p.d)), CJ_SHAPE(1, p.tk, p.d)), t),
+                        cj_cast(cj_randn(c, CJ_SHAPE(1, p.tk, p.dv)), t) };
+    for (int i = 0; i < 3; i++) x[i] = cj_require_grad(x[i]);
+    cj_tensor *g = cj_cast(cj_randn(c, CJ_SHAPE(1, p.tq, p.dv)), t), *d[3], *y = cj_attention(x[0], x[1], x[2], .scale = 1);
+    cj_grad(y, x, 3, d, .seed = g);
+    assert_ok(c);
+    double *v[4] = { values_of(x[0]), values_of(x[1]), values_of(x[2]), values_of(g) };
+    p.q = v[0], p.k = v[1], p.v = v[2], p.g = v[3];
+    p.o = calloc((size_t)cj_numel(y), sizeof(double));
+    p.dq = calloc((size_t)cj_numel(x[0]), sizeof(double));
+    p.dk = calloc((size_t)cj_numel(x[1]), sizeof(double));
+    p.dvalue = calloc((size_t)cj_numel(x[2]), sizeof(double));
+    plain_loops(&p);
+    char which[64];
+    snprintf(which, sizeof which, "%s seed %llu, scores to %g", cj_dtype_name(t), (unsigned long long)seed, size);
+    compare(y, p.o, tolerance, "result", which);
+    compare(d[0], p.dq, tolerance, "dq", which);
+    compare(d[1], p.dk, tolerance, "dk", which);
+    compare(d[2], p.dvalue, tolerance, "dv", which);
+    for (int i = 0; i < 4; i++) free(v[i]);
+    free(q), free(k), free(p.o), free(p.dq), free(p.dk), free(p.dvalue);
+    cj_scope_close(scope);
+}
+static void scores_of_any_size(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(NULL);
+    static const double sizes[] = { 1, 5, 7, 8, 9, 20, 100, 1000, 1e4 };
+    for (int i = 0; i < 9; i++) { /* a score is off by some eps·size, and so is its weight */
+        large_scores(c, CJ_F32, 11 + (uint64_t)i, sizes[i], 3e-6 + 4e-7 * sizes[i]);
+        large_scores(c, CJ_F64, 31 + (uint64_t)i, sizes[i], 1e-12 + 1e-15 * sizes[i]);
+    }
+    cj_ctx_free(c);
+}
+
+/* A query's results do not depend on its neighbours, however large their scores are, or no numbers at all. */
+static void neighbours_do_not_show(void **state)
+{
+    (void)state;
+    enum { Q = 100, K = 200, W = 8 };
+    static const double strange[] = { 300, -1e4, 1e30, NAN, INFINITY };
+    static const int64_t rows[] = { 3, 17, 40, 41, 77 };
+    cj_ctx *c = cj_ctx_new(NULL);
+    cj_tensor *q = cj_randn(c, CJ_SHAPE(1, Q, W)), *k = cj_randn(c, CJ_SHAPE(1, K, W)), *v = cj_randn(c, CJ_SHAPE(1, K, W));
+    double *plain = values_of(q), *odd = values_of(q), *got[2][2];
+    for (int i = 0; i < 5; i++)
+        for (int e = 0; e < W; e++) odd[rows[i] * W + e] *= strange[i];
+    for (int causal = 0; causal < 2; causal++) {
+        for (int i = 0; i < 2; i++) {
+            cj_tensor *x = cj_require_grad(cj_cast(cj_from_f64(c, i ? odd : plain, CJ_SHAPE(1, Q, W)), CJ_F32)), *dq;
+            cj_tensor *y = cj_attention(x, k, v, .causal = causal);
+            assert_true(cj_grad(y, &x, 1, &dq, .seed = cj_ones_like(y)));
+            got[i][0] = values_of(y), got[i][1] = values_of(dq);
+        }
+        for (int64_t r = 0; r < Q; r++) {
+            bool changed = false;
+            for (int i = 0; i < 5; i++) changed |= rows[i] == r;
+            for (int part = 0; part < 2 && !changed; part++)
+                if (memcmp(got[0][part] + r * W, got[1][part] + r * W, W * sizeof(double)) != 0)
+                    fail_msg("%s of query %ld depends on other queries, causal %d", part ? "dq" : "result", (long)r, causal);
+        }
+        for (int i = 0; i < 2; i++) free(got[i][0]), free(got[i][1]);
+    }
+    free(plain), free(odd);
+    cj_ctx_free(c);
+}
+
 /* ---- threads and layouts -------------------------------------------------------------------------------------------------------------------------- */
 
 /* Result and gradients of one attention on inputs that depend on the seed only. */
@@ -421,6 +504,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(against_loops),
+        cmocka_unit_test(scores_of_any_size),
+        cmocka_unit_test(neighbours_do_not_show),
         cmocka_unit_test(threads_do_not_show),
         cmocka_unit_test(views_are_not_copied),
         cmocka_unit_test(memory_is_linear),

@@ -33,7 +33,7 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
     X(squeeze_size, CJ_ESHAPE, "squeeze: axis 1 of [2, 3] has not size 1", cj_squeeze(F(2, 3), 1))                                         \
     X(permute_count, CJ_ESHAPE, "permute: 1 axes given for [2, 3]", cj_permute(F(2, 3), CJ_AXIS(0)))                                       \
     X(cat_shape, CJ_ESHAPE, "cat: [2, 4] does not fit [2, 3] along axis 0", cj_cat(CJ_TENSORS(F(2, 3), F(2, 4)), 2, 0))                    \
-    X(stack_shape, CJ_ESHAPE, "cat: ", cj_stack(CJ_TENSORS(F(3), F(4)), 2, 0))                                                             \
+    X(stack_shape, CJ_ESHAPE, "stack: argument 2 is [4]", cj_stack(CJ_TENSORS(F(3), F(4)), 2, 0))                                          \
     X(gather_shape, CJ_ESHAPE, "gather: index [3, 1] does not fit [2, 3] off axis 1", cj_gather(F(2, 3), 1, I(3, 1)))                      \
     X(scatter_shape, CJ_ESHAPE, "scatter_add: source [2, 2]", cj_scatter_add(F(2, 3), 1, I(2, 1), F(2, 2)))                                \
     X(index_select_shape, CJ_ESHAPE, "index_select: the index has shape [1, 1]", cj_index_select(F(2, 3), 0, I(1, 1)))                     \

@@ -184,8 +184,8 @@ static void networks_stay_as_they_are(void **state)
     assert_refused(CJ_EINDEX, "cross_entropy: ", assert_false(cj_minimise(r.opt, cj_cross_entropy(logits, far))));
     logits = cj_forward(r.net, r.x);
     assert_refused(CJ_EINDEX, "cross_entropy: ", assert_false(cj_minimise(r.opt, cj_cross_entropy(logits, below))));
-    assert_refused(CJ_EINDEX, "index 3 at position 0 is outside [0, 3)", cj_nll_loss(F(5, 3), far));
-    assert_refused(CJ_EINDEX, "index 3 at position 0 is outside [0, 3)", cj_multi_margin_loss(F(5, 3), far));
+    assert_refused(CJ_EINDEX, "nll_loss: target 3 at position 0 is outside [0, 3)", cj_nll_loss(F(5, 3), far));
+    assert_refused(CJ_EINDEX, "multi_margin_loss: target 3 at position 0 is outside [0, 3)", cj_multi_margin_loss(F(5, 3), far));
     assert_unchanged(&r, &before, 0);
     static const double rates[] = { NAN, INFINITY, -INFINITY, -1 };
     for (int i = 0; i < 4; i++) {

@@ -240,6 +240,12 @@ typedef struct cj_free_block {
     struct cj_free_block *next;
 } cj_free_block;
 
+/* The operator that the user called, and what it calls the positions that it looks up (NULL: index).  Operators that it is made of speak in its name of what is wrong with an
+ * argument.  Strings that live forever. */
+typedef struct cj_called {
+    const char *op, *index;
+} cj_called;
+
 struct cj_ctx {
     /* hot */
     cj_code error;
@@ -283,6 +289,7 @@ struct cj_ctx {
     int path_marks[32];
     int path_depth;
     int module_depth; /* path_depth when the running module's forward began: nothing was entered by hand since where they are equal */
+    cj_called called; /* what the user called */
     cj_tensor *poison;
     uint64_t scope_serial;
 
@@ -346,6 +353,19 @@ cj_code cj__error_take(cj_ctx *c, char message[CJ_MAX_MESSAGE]);
 /* "[64, 784]" into a rotating per-thread buffer. */
 const char *cj__shape_text(int ndim, const int64_t *shape);
 const char *cj__tensor_text(const cj_tensor *t);
+/* Until c->called is set back to what this returns, the call is one of `op`; the outermost stays. */
+static inline cj_called cj__called(cj_ctx *c, const char *op, const char *index)
+{
+    const cj_called was = c->called;
+    if (!was.op) c->called = (cj_called){ op, index };
+    return was;
+}
+/* … and back, once the result is made. */
+static inline cj_tensor *cj__called_done(cj_ctx *c, cj_called was, cj_tensor *result)
+{
+    c->called = was;
+    return result;
+}
 bool cj__cancel_check(cj_ctx *c); /* false when cancelled (sets the error) */
 void cj__position(const char **file, int *line);
 /* The recorded error came from a call that was made earlier, at file:line in the module path (or NULL): its message says so. */

@@ -70,12 +70,26 @@ void cj_clear(cj_ctx *c)
     atomic_store(&c->cancelled, 0);
 }
 
+/* "gather: index 5 …" becomes "nll_loss: index 5 …" where the user called nll_loss: what is wrong is one of its arguments. */
+static int rename_operator(cj_ctx *c)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+    char text[CJ_MAX_MESSAGE];
+    const size_t name = strspn(c->message, letters);
+    const bool named = name && strncmp(c->message + name, ": ", 2) == 0;
+    memcpy(text, c->message, sizeof text);
+    const int n = snprintf(c->message, sizeof c->message, "%s: %s", c->called.op, text + (named ? name + 2 : 0));
+    return n < (int)sizeof c->message ? n : (int)sizeof c->message - 1;
+}
+static bool is_argument(cj_code code) { return code == CJ_ESHAPE || code == CJ_EDTYPE || code == CJ_EINDEX || code == CJ_EVALUE; }
+
 static void record_error(cj_ctx *c, cj_code code, const char *format, va_list args)
 {
     if (c->error != CJ_OK) return; /* the first error stays */
     c->error = code;
     int n = vsnprintf(c->message, sizeof c->message, format, args);
     if (n < 0 || n >= (int)sizeof c->message) n = (int)sizeof c->message - 1;
+    if (c->called.op && is_argument(code)) n = rename_operator(c);
     if (c->path[0]) n += snprintf(c->message + n, sizeof c->message - (size_t)n, ", in %s", c->path);
     if (n >= (int)sizeof c->message) n = (int)sizeof c->message - 1;
     if (here.file) {

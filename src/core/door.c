@@ -72,7 +72,9 @@ bool cj__apply_n(cj_ctx *c, const cj_op *op, const void *attrs, cj_tensor *const
     if (op->kind == CJ_COMPOSITE && wants_definition(c, op, attrs, in, nin)) {
         int frame = cj__frame_open(c);
         if (!frame) return false;
+        const cj_called was = cj__called(c, op->name, NULL);
         bool ok = op->define(c, attrs, in, nin, out) && c->error == CJ_OK;
+        c->called = was;
         cj__frame_close(c, frame, out, op->nout);
         /* the parts were recorded one by one; who watches calls hears of the whole, too */
         if (ok && !op->run && c->active & (1u << CJ_REC_PROFILE | 1u << CJ_REC_GRAPH)) {

@@ -301,7 +301,12 @@ static const cj_op fused_op = {
 
 static bool run_kernel(cj_ctx *c, cj_kernel *k)
 {
-    if (k->kind == CJ_KERNEL_CALL) return k->step->op->run(&k->call);
+    if (k->kind == CJ_KERNEL_CALL) {
+        c->called = k->step->called;
+        const bool ok = k->step->op->run(&k->call);
+        c->called = (cj_called){ 0 };
+        return ok;
+    }
     if (k->kind == CJ_KERNEL_PRODUCT) return run_product(c, k);
     int fault = 0;
     int64_t numel = 1;

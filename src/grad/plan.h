@@ -53,6 +53,7 @@ typedef struct cj_traced {
     cj_dtype compute;        /* of elementwise operators */
     const char *file, *path; /* where it was called, and in which module (or NULL) */
     int line;
+    cj_called called;
     bool live;
 } cj_traced;
 

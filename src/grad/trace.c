@@ -130,7 +130,7 @@ bool cj__capture_record(cj_ctx *c, cj_call *call)
     if (!array) return false;
     t->step = array;
     cj_traced *s = &t->step[t->n];
-    *s = (cj_traced){ .op = op, .nin = call->nin, .nout = call->nout, .path = path_now(t) };
+    *s = (cj_traced){ .op = op, .nin = call->nin, .nout = call->nout, .path = path_now(t), .called = c->called };
     cj__position(&s->file, &s->line);
     s->arg = cj__region_alloc(c, &t->region, (size_t)(call->nin + call->nout + 1) * sizeof *s->arg);
     s->attrs = cj__region_alloc(c, &t->region, op->attr_size + 1);

@@ -172,6 +172,8 @@ cj_tensor *(cj_cov)(cj_tensor *x, const cj_cov_opts *opts)
 }
 cj_tensor *(cj_corr)(cj_tensor *x)
 {
-    cj_tensor *v = (cj_cov)(x, NULL), *s = v && cj_ndim(v) == 2 ? cj_sqrt(cj_diagonal(v, 0, 0, 1)) : v;
-    return !x || !cj_ok(x->ctx) ? v : cj_div(cj_div(v, cj_unsqueeze(s, 0)), cj_unsqueeze(s, 1));
+    if (!x) return NULL;
+    const cj_called was = cj__called(x->ctx, "corr", NULL);
+    cj_tensor *v = cj__called_done(x->ctx, was, (cj_cov)(x, NULL)), *s = v && cj_ndim(v) == 2 ? cj_sqrt(cj_diagonal(v, 0, 0, 1)) : v;
+    return !cj_ok(x->ctx) ? v : cj_div(cj_div(v, cj_unsqueeze(s, 0)), cj_unsqueeze(s, 1));
 }

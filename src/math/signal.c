@@ -49,7 +49,11 @@ cj_tensor *(cj_complex)(cj_tensor *a, cj_tensor *b)
 {
     if (!a) return NULL;
     if (!b) b = cj_zeros_like(a);
-    return pair(a, b);
+    if (!cj_is_poison(a) && !cj_is_poison(b) && (a->ndim != b->ndim || memcmp(a->shape, b->shape, a->ndim * sizeof a->shape[0]) != 0))
+        return cj_fail(a->ctx, CJ_ESHAPE, "complex: real parts %s and imaginary parts %s have different shapes", cj__tensor_text(a),
+                       cj__tensor_text(b));
+    const cj_called was = cj__called(a->ctx, "complex", NULL);
+    return cj__called_done(a->ctx, was, pair(a, b));
 }
 cj_tensor *(cj_real)(cj_tensor *z) { return !z ? NULL : is_pairs("real", 0, z) ? re(z) : z->ctx->poison; }
 cj_tensor *(cj_imag)(cj_tensor *z) { return !z ? NULL : is_pairs("imag", 0, z) ? im(z) : z->ctx->poison; }

@@ -574,7 +574,9 @@ static cj_tensor *attend(cj_tensor *q, cj_tensor *k, cj_tensor *v, const cj_atte
     const bool composed = by_definition || is_learnt(c, o.mask) || (q->st->device && !c->backend->find("attention"));
     for (int i = 0; i < 3 && !composed; i++) in[i] = with_plain_rows(in[i]);
     cj_tensor *out[3];
+    const cj_called was = cj__called(c, "attention", NULL);
     if (cj__apply_n(c, &cj__ops_attention[composed ? COMPOSED : ATTENTION], &a, in, n, out) && a.drop > 0) c->rng.call[CJ_STREAM_DROPOUT]++;
+    c->called = was;
     return out[0];
 }
 cj_tensor *cj_attention(cj_tensor *q, cj_tensor *k, cj_tensor *v, const cj_attention_opts *opts) { return attend(q, k, v, opts, false); }

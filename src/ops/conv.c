@@ -322,6 +322,9 @@ cj_tensor *cj_conv_transpose(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, c
     if (x->shape[1] % a.groups)
         return cj_fail(c, CJ_ESHAPE, "%s: %lld groups do not divide the %lld channels of the input", op, (long long)a.groups,
                        (long long)x->shape[1]);
+    if (weight->shape[0] != x->shape[1])
+        return cj_fail(c, CJ_ESHAPE, "%s: the weight %s is for %lld channels, the input %s has %lld", op, cj__tensor_text(weight),
+                       (long long)weight->shape[0], cj__tensor_text(x), (long long)x->shape[1]);
     memcpy(a.high, a.low, sizeof a.high);
     spatial(x, a.nd, in);
     spatial(weight, a.nd, kernel);

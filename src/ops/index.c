@@ -13,7 +13,8 @@ bool cj__index_range(cj_call *call, const cj_tensor *index, int64_t len)
     const int64_t *v = (const int64_t *)index->data;
     int64_t bad = index->numel ? call->ctx->k->index_check(call->ctx->pool, v, index->numel, len) : -1;
     if (bad < 0) return true;
-    return cj__error(call->ctx, CJ_EINDEX, "%s: index %lld at position %lld is outside [0, %lld)", call->op->name, (long long)v[bad],
+    const char *what = call->ctx->called.index ? call->ctx->called.index : "index";
+    return cj__error(call->ctx, CJ_EINDEX, "%s: %s %lld at position %lld is outside [0, %lld)", call->op->name, what, (long long)v[bad],
                      (long long)bad, (long long)len);
 }
 
@@ -245,10 +246,8 @@ cj_tensor *cj_nonzero(cj_tensor *x)
     return cj__apply(&cj__ops_index[NONZERO], NULL, &dense, 1);
 }
 
-cj_tensor *cj_embedding(cj_tensor *weight, cj_tensor *index, const cj_lookup_opts *opts)
+static cj_tensor *embedding(cj_ctx *c, cj_tensor *weight, cj_tensor *index, const cj_lookup_opts *opts)
 {
-    if (!weight || !index) return weight ? cj_fail(weight->ctx, CJ_EVALUE, "embedding: the index is NULL") : CJ_POISON_OF(index);
-    cj_ctx *c = weight->ctx;
     if (c->error || !cj__usable(c, "embedding", 0, weight) || !cj__usable(c, "embedding", 1, index)) return c->poison;
     if (weight->ndim != 2) return cj_fail(c, CJ_ESHAPE, "embedding: the weight has shape %s, [V, D] expected", cj__tensor_text(weight));
     if (index->ndim + 1 > CJ_MAX_DIMS) return cj_fail(c, CJ_ESHAPE, "embedding: index %s has too many dimensions", cj__tensor_text(index));
@@ -261,11 +260,15 @@ cj_tensor *cj_embedding(cj_tensor *weight, cj_tensor *index, const cj_lookup_opt
         return cj_fail(c, CJ_EINDEX, "embedding: padding_idx %lld is outside the %lld rows", (long long)opts->padding_idx, (long long)rows);
     return cj_where(cj_unsqueeze(cj_eq_scalar(index, (double)at), -1), cj_detach(y), y); /* the row is used, but gets no gradient */
 }
-
-cj_tensor *cj_one_hot(cj_tensor *index, int64_t classes)
+cj_tensor *cj_embedding(cj_tensor *weight, cj_tensor *index, const cj_lookup_opts *opts)
 {
-    if (!index) return NULL;
-    cj_ctx *c = index->ctx;
+    if (!weight || !index) return weight ? cj_fail(weight->ctx, CJ_EVALUE, "embedding: the index is NULL") : CJ_POISON_OF(index);
+    const cj_called was = cj__called(weight->ctx, "embedding", NULL);
+    return cj__called_done(weight->ctx, was, embedding(weight->ctx, weight, index, opts));
+}
+
+static cj_tensor *one_hot(cj_ctx *c, cj_tensor *index, int64_t classes)
+{
     if (c->error || !cj__usable(c, "one_hot", 0, index)) return c->poison;
     if (classes < 1) return cj_fail(c, CJ_EVALUE, "one_hot: %lld classes", (long long)classes);
     cj_shape s = cj__shape(index);
@@ -274,4 +277,10 @@ cj_tensor *cj_one_hot(cj_tensor *index, int64_t classes)
     cj_tensor *at = cj_reshape(index, s);
     s.dim[s.ndim - 1] = classes;
     return cj_scatter_add(cj_full(c, 0, s, CJ_I64), -1, at, cj_ones_like(cj_cast(at, CJ_I64)));
+}
+cj_tensor *cj_one_hot(cj_tensor *index, int64_t classes)
+{
+    if (!index) return NULL;
+    const cj_called was = cj__called(index->ctx, "one_hot", NULL);
+    return cj__called_done(index->ctx, was, one_hot(index->ctx, index, classes));
 }

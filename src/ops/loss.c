@@ -423,6 +423,14 @@ static bool class_weights(const char *op, cj_tensor *weight, int64_t classes)
                      cj_dtype_name((cj_dtype)weight->dtype), cj__tensor_text(weight), (long long)classes);
 }
 
+/* A row of which some operator inside looks the targets up: an error speaks of `op` and its targets. */
+static cj_tensor *apply_as(const char *op, int row, const cj_loss_attrs *a, cj_tensor *const *in, int n)
+{
+    cj_ctx *c = in[0]->ctx;
+    const cj_called was = cj__called(c, op, "target");
+    return cj__called_done(c, was, cj__apply(&cj__ops_loss[row], a, in, n));
+}
+
 cj_tensor *cj_cross_entropy(cj_tensor *logits, cj_tensor *target, const cj_loss_opts *opts)
 {
     if (!logits || !target) return logits ? cj_fail(logits->ctx, CJ_EVALUE, "cross_entropy: the target is NULL") : CJ_POISON_OF(target);
@@ -450,7 +458,7 @@ cj_tensor *cj_cross_entropy(cj_tensor *logits, cj_tensor *target, const cj_loss_
     if (o.weight) {
         if (!class_weights("cross_entropy", o.weight, classes)) return c->poison;
         cj_loss_attrs w = { a.reduction, a.ignore, { a.smooth } };
-        out[0] = cj__apply(&cj__ops_loss[CROSS_ENTROPY_WEIGHTED], &w, in, 3);
+        out[0] = apply_as("cross_entropy", CROSS_ENTROPY_WEIGHTED, &w, in, 3);
     } else {
         cj__apply_n(c, &cj__ops_loss[CE], &a, in, 2, out);
     }
@@ -560,7 +568,7 @@ cj_tensor *cj_bce_with_logits(cj_tensor *logits, cj_tensor *target, const cj_los
         if (w) in[n++] = w;
     }
     cj_loss_attrs a = { o.reduction, (o.weight ? 1 : 0) | (o.pos_weight ? 2 : 0), { 0 } };
-    return cj__apply(&cj__ops_loss[BCE_WITH_LOGITS_WEIGHTED], &a, in, n);
+    return apply_as("bce_with_logits", BCE_WITH_LOGITS_WEIGHTED, &a, in, n);
 }
 cj_tensor *cj_bce_loss(cj_tensor *p, cj_tensor *target, const cj_loss_opts *opts)
 {
@@ -597,7 +605,7 @@ cj_tensor *cj_nll_loss(cj_tensor *log_probs, cj_tensor *target, const cj_loss_op
     cj_tensor *in[3] = { log_probs, target, o.weight };
     if (!class_inputs("nll_loss", log_probs, target, o.weight, o.reduction)) return poison_of(in, 2);
     cj_loss_attrs a = { o.reduction, o.ignore_index ? o.ignore_index : -100, { 0 } };
-    return cj__apply(&cj__ops_loss[NLL_LOSS], &a, in, o.weight ? 3 : 2);
+    return apply_as("nll_loss", NLL_LOSS, &a, in, o.weight ? 3 : 2);
 }
 cj_tensor *cj_multi_margin_loss(cj_tensor *scores, cj_tensor *target, const cj_margin_opts *opts)
 {
@@ -606,7 +614,7 @@ cj_tensor *cj_multi_margin_loss(cj_tensor *scores, cj_tensor *target, const cj_m
     if (!class_inputs("multi_margin_loss", scores, target, o.weight, o.reduction)) return poison_of(in, 2);
     if (o.p != 0 && o.p != 1 && o.p != 2) return cj_fail(scores->ctx, CJ_EVALUE, "multi_margin_loss: p is %g, 1 or 2 expected", o.p);
     cj_loss_attrs a = { o.reduction, o.p == 2 ? 2 : 1, { cj__option(o.margin, 1) } };
-    return cj__apply(&cj__ops_loss[MULTI_MARGIN_LOSS], &a, in, o.weight ? 3 : 2);
+    return apply_as("multi_margin_loss", MULTI_MARGIN_LOSS, &a, in, o.weight ? 3 : 2);
 }
 /* Scores and targets of one shape, classes last. */
 static cj_tensor *rows_alike(int row, cj_tensor *x, cj_tensor *target, cj_tensor *weight, cj_loss_attrs a)
@@ -617,7 +625,7 @@ static cj_tensor *rows_alike(int row, cj_tensor *x, cj_tensor *target, cj_tensor
     if (x->ndim == 0 || x->shape[x->ndim - 1] == 0)
         return cj_fail(x->ctx, CJ_ESHAPE, "%s: input %s has no classes", op, cj__tensor_text(x));
     if (weight && !class_weights(op, weight, x->shape[x->ndim - 1])) return x->ctx->poison;
-    return cj__apply(&cj__ops_loss[row], &a, in, weight ? 3 : 2);
+    return apply_as(op, row, &a, in, weight ? 3 : 2);
 }
 cj_tensor *cj_soft_cross_entropy(cj_tensor *logits, cj_tensor *target, const cj_loss_opts *opts)
 {

@@ -318,8 +318,11 @@ cj_pooled cj_max_pool(cj_tensor *x, const cj_pool_opts *opts)
 
 cj_pooled cj_min_pool(cj_tensor *x, const cj_pool_opts *opts)
 {
+    if (!x) return (cj_pooled){ 0 };
+    const cj_called was = cj__called(x->ctx, "min_pool", NULL);
     cj_pooled p = cj_max_pool(cj_neg(x), opts);
     p.value = cj_neg(p.value);
+    x->ctx->called = was;
     return p;
 }
 
@@ -335,7 +338,8 @@ cj_tensor *cj_max_unpool(cj_tensor *x, cj_tensor *index, cj_shape size)
         return cj_fail(c, CJ_ESHAPE, "%s: values %s and positions %s differ", op, cj__tensor_text(x), cj__tensor_text(index));
     int64_t full[3] = { 1, 1, 1 };
     for (int d = 0; d < size.ndim; d++) full[3 - size.ndim + d] = size.dim[d];
-    return put_at(x, index, size.ndim, full);
+    const cj_called was = cj__called(c, op, NULL);
+    return cj__called_done(c, was, put_at(x, index, size.ndim, full));
 }
 
 cj_tensor *cj_avg_pool(cj_tensor *x, const cj_pool_opts *opts)

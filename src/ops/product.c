@@ -274,7 +274,10 @@ cj_tensor *cj_dot(cj_tensor *a, cj_tensor *b)
 {
     if (a && b && !cj_is_poison(a) && !cj_is_poison(b) && (a->ndim != 1 || b->ndim != 1))
         return cj_fail(a->ctx, CJ_ESHAPE, "dot: %s x %s are not vectors", cj__tensor_text(a), cj__tensor_text(b));
-    return cj_matmul(a, b);
+    cj_ctx *c = a ? a->ctx : b ? b->ctx : NULL;
+    if (!c) return NULL;
+    const cj_called was = cj__called(c, "dot", NULL);
+    return cj__called_done(c, was, cj_matmul(a, b));
 }
 
 cj_tensor *cj_outer(cj_tensor *a, cj_tensor *b)

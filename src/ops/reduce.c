@@ -230,8 +230,10 @@ cj_tensor *cj_var(cj_tensor *x, const cj_var_opts *o)
 {
     if (!x) return NULL;
     cj_var_opts v = o ? *o : (cj_var_opts){ 0 };
+    const cj_called was = cj__called(x->ctx, "var", NULL);
     cj_tensor *d = cj_sub(x, cj_mean(x, &(cj_reduce_opts){ .axes = v.axes, .keepdim = true }));
     cj_tensor *s = cj_sum(cj_square(d), &(cj_reduce_opts){ .axes = v.axes, .keepdim = v.keepdim });
+    x->ctx->called = was;
     if (cj_is_poison(s)) return s;
     double n = s->numel ? (double)x->numel / (double)s->numel : 0;
     return cj_mul_scalar(s, 1 / (v.biased ? n : n - 1));
@@ -243,9 +245,11 @@ cj_tensor *cj_logsumexp(cj_tensor *x, const cj_reduce_opts *o)
     if (!x) return NULL;
     cj_reduce_opts r = o ? *o : (cj_reduce_opts){ 0 }, keep = r;
     keep.keepdim = true;
+    const cj_called was = cj__called(x->ctx, "logsumexp", NULL);
     cj_tensor *m = cj_detach(cj_max(x, &keep));
     m = cj_where(cj_isfinite(m), m, cj__const(x, 0));
     cj_tensor *s = cj_log(cj_sum(cj_exp(cj_sub(x, m)), &r));
+    x->ctx->called = was;
     if (cj_is_poison(s)) return s;
     return cj_add(s, cj_reshape(m, cj__shape(s)));
 }

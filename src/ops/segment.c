@@ -477,7 +477,9 @@ static bool segments_ok(const char *op, cj_tensor *x, cj_tensor *ids, int64_t se
 cj_tensor *cj_segment_sum(cj_tensor *x, cj_tensor *ids, int64_t segments)
 {
     if (!x || !ids) return CJ_POISON_OF(x ? x : ids);
-    return segments_ok("segment_sum", x, ids, segments) ? cj__segment_sum(x, 0, as_index(ids), segments) : x->ctx->poison;
+    if (!segments_ok("segment_sum", x, ids, segments)) return x->ctx->poison;
+    const cj_called was = cj__called(x->ctx, "segment_sum", "id");
+    return cj__called_done(x->ctx, was, cj__segment_sum(x, 0, as_index(ids), segments));
 }
 static cj_tensor *of_segments(int row, cj_tensor *x, cj_tensor *ids, int64_t segments)
 {
@@ -487,7 +489,8 @@ static cj_tensor *of_segments(int row, cj_tensor *x, cj_tensor *ids, int64_t seg
     if (row == SEGMENT_MEAN && !cj_dtype_is_float((cj_dtype)x->dtype))
         return cj_fail(x->ctx, CJ_EDTYPE, "segment_mean: the input is %s; cast it to a float type", dtype_of(x));
     cj_tensor *in[2] = { x, as_index(ids) };
-    return cj__apply(op, &segments, in, 2);
+    const cj_called was = cj__called(x->ctx, op->name, "id");
+    return cj__called_done(x->ctx, was, cj__apply(op, &segments, in, 2));
 }
 cj_tensor *cj_segment_mean(cj_tensor *x, cj_tensor *ids, int64_t segments) { return of_segments(SEGMENT_MEAN, x, ids, segments); }
 cj_tensor *cj_segment_max(cj_tensor *x, cj_tensor *ids, int64_t segments) { return of_segments(SEGMENT_MAX, x, ids, segments); }

@@ -685,9 +685,14 @@ cj_tensor *cj_stack(cj_tensor *const *x, int n, int axis)
     for (int i = 0; i < n; i++)
         if (c->error || !cj__usable(c, "stack", i, x[i])) return c->poison;
     if (n > CJ_MAX_INPUTS) return cj_fail(c, CJ_EVALUE, "stack: %d tensors, at most %d are possible", n, CJ_MAX_INPUTS);
+    for (int i = 1; i < n; i++)
+        if (x[i]->ndim != x[0]->ndim || memcmp(x[i]->shape, x[0]->shape, x[0]->ndim * sizeof x[0]->shape[0]) != 0)
+            return cj_fail(c, CJ_ESHAPE, "stack: argument %d is %s, %s expected as the first", i + 1, cj__tensor_text(x[i]),
+                           cj__tensor_text(x[0]));
     cj_tensor *row[CJ_MAX_INPUTS];
+    const cj_called was = cj__called(c, "stack", NULL);
     for (int i = 0; i < n; i++) row[i] = cj_unsqueeze(x[i], axis);
-    return cj_cat(row, n, axis < 0 && !cj_is_poison(row[0]) ? axis + row[0]->ndim : axis);
+    return cj__called_done(c, was, cj_cat(row, n, axis < 0 && !cj_is_poison(row[0]) ? axis + row[0]->ndim : axis));
 }
 
 cj_tensor *cj_to(cj_tensor *x, const char *device)

@@ -23,14 +23,16 @@ static const float exp2_table[] = { 0x1.000000p+0f, 0x1.059b0ep+0f, 0x1.0b5586p+
                                     0x1.ae89fap+0f, 0x1.b7f770p+0f, 0x1.c199bep+0f, 0x1.cb720ep+0f, 0x1.d5818ep+0f, 0x1.dfc974p+0f,
                                     0x1.ea4afap+0f, 0x1.f50766p+0f };
 
-/* 2^x for x <= 127.  Weights below the smallest normal number are 0: denormals would cost a trap each, and masked scores, -inf, would all take it.  NaN stays.
- * x = k + j/32 + r, |r| <= 1/64: the table holds 2^(j/32) in two registers, and 2^r = 1 + r·(c1 + c2·r) within 6e-8. */
+/* 2^x.  Weights below the smallest normal number are 0: denormals would cost a trap each, and masked scores, -inf, would all take it.  NaN stays.
+ * x = k + j/32 + r, 0 <= r < 1/32: the table holds 2^(j/32) in two registers, and 2^r = 1 + r·(c1 + c2·r) within 7e-8.  All roundings are downwards, so that k is what the
+ * last instruction makes of x itself. */
 CJ_INLINE vf vr_exp2(vf x)
 {
-    const vf magic = vf_set1(CJ_ROUND_MAGIC / 32), m = x + magic, n = m - magic, r = x - n;
+    const vf m = _mm512_add_round_ps(x, vf_set1(CJ_ROUND_MAGIC / 32), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    const vf r = _mm512_reduce_ps(x, 5 << 4 | _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
     const vf t = _mm512_permutex2var_ps(vf_load(exp2_table), (__m512i)m, vf_load(exp2_table + 16));
-    const vf y = vf_fma(r * t, vf_fma(r, vf_set1(0.240226507f), vf_set1(0.693157344f)), t);
-    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, vf_set1(-126.0f), _CMP_NLT_UQ), y, n); /* by 2^k: n is rounded down */
+    const vf y = vf_fma(r * t, vf_fma(r, vf_set1(0.2426527f), vf_set1(0.69312376f)), t);
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, vf_set1(-126.0f), _CMP_NLT_UQ), y, x);
 }
 #else
 /* 2^r = 1 + r·P(r), |r| <= 1/2, within 1e-7 (minimax, rounded one by one). */

@@ -6,6 +6,9 @@
  *   forward   Sᵀ = k·qᵀ          m' = max(m, max S)   P = 2^(S - m')   l = l·2^(m - m') + sum P   Oᵀ = Oᵀ·2^(m - m') + vᵀ·Pᵀ     o = O/l, lse = log sum
  *   backward  Sᵀ = k·qᵀ   P = 2^(S - lse)   dPᵀ = v·doᵀ   dS = P∘(dP - D), D = rowsum(do∘o)   dV += Pᵀ·do   dK += dSᵀ·q   dQᵀ += kᵀ·dSᵀ
  *
+ * A base within reach of the maximum does as well as the maximum itself, so after the first block m stays where it is until the weights of a block would grow beyond LARGEST.
+ * Thus scores begin at -m and, where nothing masks or drops, become weights before they leave the registers, without a look at their maximum; backward -lse and -D are there first, too.
+ *
  * Dropout multiplies P by 0 or 1/(1-p) after l is summed, and dP in the backward pass, where it is drawn again from the same counter.  All six products have one form,
  * broadcast numbers times vectors (`product`).  Blocks are cut at multiples of BLOCK whoever works on them, and sums over blocks run upwards: the number of threads does not show.
  *
@@ -20,6 +23,8 @@
 
 enum { BLOCK = 64, PIECE = 16 }; /* queries and keys of a block; keys of a piece: what the causal border is cut into */
 
+#define LARGEST ((real)0x1p12)   /* the sum of the weights of one block, and ... */
+#define SMALLEST ((real)0x1p-10) /* ... of all so far: within them the base of the weights stays */
 #define LN2 ((real)0.69314718055994530942)
 #define LOG2E ((real)1.44269504088896340736)
 
@@ -27,102 +32,7 @@ CJ_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 CJ_INLINE int64_t vectors(int64_t n) { return (n + LANES - 1) / LANES; }
 CJ_INLINE int64_t padded(int64_t n) { return vectors(n) * LANES; }
 
-/* ---- products: C[m][n] (+)= A[m][k]·B[k][n], n in whole vectors ------------------------------------------------------------------------------ */
-
-typedef struct tile {
-    const real *a, *b;
-    real *c;
-    int64_t a_row, a_col, b_row, c_row, k;
-    bool add;
-} tile;
-
-#define UNROLL _Pragma("GCC unroll 16")
-
-/* `count` times R rows by V vectors, with all sums in registers.  Rows are addressed as one pointer per four plus 0 … 3 strides: 12 rows need 6 registers. */
-CJ_INLINE void tile_run(const tile *t, int64_t count, const int R, const int V)
-{
-    int64_t row1 = t->a_row, row2 = 2 * row1, row3 = 3 * row1;
-    const int64_t a_col = t->a_col, b_row = t->b_row, c_row = t->c_row, k = t->k;
-    const real *a = t->a;
-    real *c = t->c;
-    const bool add = t->add;
-    __asm__("" : "+r"(row1), "+r"(row2), "+r"(row3)); /* or the compiler makes a running pointer for every row, which would spill */
-    for (; count > 0; count--, a += R * row1, c += R * c_row) {
-        vr sum[12][4];
-        if (add) {
-            UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) sum[i][v] = vr_load(c + i * c_row + v * LANES);
-        } else {
-            UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) sum[i][v] = vr_set1(0);
-        }
-        const real *a0 = a, *a4 = a0 + 4 * row1, *a8 = a0 + 8 * row1, *b = t->b;
-#define STEP                                                                                                                               \
-    do {                                                                                                                                   \
-        vr x[4];                                                                                                                           \
-        UNROLL for (int v = 0; v < V; v++) x[v] = vr_load(b + v * LANES);                                                                  \
-        UNROLL for (int i = 0; i < R; i++)                                                                                                 \
-        {                                                                                                                                  \
-            const real *q = i < 4 ? a0 : i < 8 ? a4 : a8;                                                                                  \
-            const vr y = vr_set1(q[i % 4 == 0 ? 0 : i % 4 == 1 ? row1 : i % 4 == 2 ? row2 : row3]);                                        \
-            UNROLL for (int v = 0; v < V; v++) sum[i][v] = vr_fma(y, x[v], sum[i][v]);                                                     \
-        }                                                                                                                                  \
-        b += b_row;                                                                                                                        \
-        a0 += a_col;                                                                                                                       \
-        if (R > 4) a4 += a_col;                                                                                                            \
-        if (R > 8) a8 += a_col;                                                                                                            \
-    } while (0)
-        int64_t p = k;
-        for (; p > 3; p -= 4) {
-            STEP;
-            STEP;
-            STEP;
-            STEP;
-        }
-        for (; p > 0; p--) STEP;
-#undef STEP
-        UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) vr_store(c + i * c_row + v * LANES, sum[i][v]);
-    }
-}
-
-typedef void tile_fn(const tile *t, int64_t count);
-#define TILE(R, V)                                                                                                                         \
-    static void tile_##R##x##V(const tile *t, int64_t count) { tile_run(t, count, R, V); }
-/* clang-format off */
-TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1) TILE(8, 1)
-TILE(1, 2) TILE(2, 2) TILE(3, 2) TILE(4, 2) TILE(5, 2) TILE(6, 2)
-#if TILE_WIDTH == 4
-TILE(7, 2) TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2)
-TILE(1, 3) TILE(2, 3) TILE(3, 3) TILE(4, 3) TILE(5, 3) TILE(6, 3) TILE(7, 3) TILE(8, 3)
-TILE(1, 4) TILE(2, 4) TILE(3, 4) TILE(4, 4) TILE(5, 4) TILE(6, 4)
-#endif
-static tile_fn *const tiles[TILE_WIDTH][12] = {
-    { tile_1x1, tile_2x1, tile_3x1, tile_4x1, tile_5x1, tile_6x1, tile_7x1, tile_8x1 },
-#if TILE_WIDTH == 4
-    { tile_1x2, tile_2x2, tile_3x2, tile_4x2, tile_5x2, tile_6x2, tile_7x2, tile_8x2, tile_9x2, tile_10x2, tile_11x2, tile_12x2 },
-    { tile_1x3, tile_2x3, tile_3x3, tile_4x3, tile_5x3, tile_6x3, tile_7x3, tile_8x3 },
-    { tile_1x4, tile_2x4, tile_3x4, tile_4x4, tile_5x4, tile_6x4 },
-#else
-    { tile_1x2, tile_2x2, tile_3x2, tile_4x2, tile_5x2, tile_6x2 },
-#endif
-};
-/* clang-format on */
-
-static void product(int64_t m, int64_t n_vectors, int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b, int64_t b_row,
-                    real *c, int64_t c_row, bool add)
-{
-    for (int64_t v = 0, width; v < n_vectors; v += width) {
-        const int64_t left = n_vectors - v;
-        width = left <= TILE_WIDTH ? left : left == TILE_WIDTH + 1 ? (left + 1) / 2 : TILE_WIDTH;
-        const int64_t most = TILE_ROWS(width);
-        /* tiles of about the same height: `tall` ones of `rows` rows, the others one less */
-        const int64_t count = (m + most - 1) / most, rows = (m + count - 1) / (count ? count : 1), tall = m - (rows - 1) * count;
-        tile t = { a, b + v * LANES, c + v * LANES, a_row, a_col, b_row, c_row, k, add };
-        if (tall > 0) tiles[width - 1][rows - 1](&t, tall);
-        if (tall == count) continue;
-        t.a += tall * rows * a_row;
-        t.c += tall * rows * c_row;
-        tiles[width - 1][rows - 2](&t, count - tall);
-    }
-}
+#include "kernels/cpu/attention_tile.h"
 
 /* ---- rows and their transposes --------------------------------------------------------------------------------------------------------------- */
 
@@ -336,14 +246,39 @@ static int64_t reach(const keys *k, int64_t vector)
     return end;
 }
 
-/* to[key][query] = rows of keys · lanes of queries */
-static void scores(const keys *k, const queries *b, const real *rows, int64_t width, const real *lanes, real *to)
+/* to[key][query] = start[query] + rows of keys · lanes of queries */
+static void scores(const keys *k, const queries *b, const real *rows, int64_t width, const real *lanes, const real *start, real *to)
 {
     for (int i = 0; i < k->pieces; i++) {
         const piece *p = &k->piece[i];
-        product(p->end - p->begin, b->n_vectors - p->from, width, rows + (k->first + p->begin) * width, width, 1, lanes + p->from * LANES,
-                BLOCK, to + p->begin * BLOCK + p->from * LANES, BLOCK, false);
+        const tile t = { .a = rows + (k->first + p->begin) * width,
+                         .b = lanes + p->from * LANES,
+                         .c = to + p->begin * BLOCK + p->from * LANES,
+                         .a_row = width,
+                         .a_col = 1,
+                         .b_row = BLOCK,
+                         .c_row = BLOCK,
+                         .k = width,
+                         .start = start ? start + p->from * LANES : NULL };
+        product_of(t, p->end - p->begin, b->n_vectors - p->from, PLAIN);
     }
+}
+/* The same where everybody sees every key and nothing else is to be done: 2^scores, whose sums over the keys are added to `total`; or the scores times `other`. */
+static void scores_and(ending end, const keys *k, const queries *b, const real *rows, int64_t width, const real *lanes, const real *start,
+                       const real *other, real *total, real *to)
+{
+    const tile t = { .a = rows + k->first * width,
+                     .b = lanes,
+                     .c = to,
+                     .a_row = width,
+                     .a_col = 1,
+                     .b_row = BLOCK,
+                     .c_row = BLOCK,
+                     .k = width,
+                     .start = start,
+                     .other = other,
+                     .total = total };
+    product_of(t, k->n, b->n_vectors, end);
 }
 /* to[·][query] += rowsᵀ of keys · weights[key][query] */
 static void spread(const keys *k, const queries *b, const real *rows, int64_t width, const real *weights, real *to)
@@ -466,39 +401,106 @@ CJ_INLINE vr block_exp(real *s, const real *keep, int64_t n, vr top)
     return a + b;
 }
 
+/* What a block of queries knows of the keys so far: m and l, m = -inf where nothing was seen. */
+typedef struct state {
+    _Alignas(64) real top[BLOCK], sum[BLOCK];
+} state;
+
+static void shrink_lanes(const cj_attention_job *j, room *r, int64_t lane, vr factor)
+{
+    for (int64_t e = 0; e < j->dv; e++) vr_store(r->out_t + e * BLOCK + lane, vr_load(r->out_t + e * BLOCK + lane) * factor);
+}
+
+/* The weights of the first block, or one that has a mask, dropout or the causal border in it: the maximum first, so that a single key has the weight 1. */
+static void weights_from_top(const cj_attention_job *j, room *r, const head *x, const queries *b, const keys *k, state *now)
+{
+    const vr never = vr_set1(-(real)INFINITY), zero = vr_set1(0);
+    scores(k, b, x->k, j->d, r->q_t, NULL, r->s);
+    load_extras(j, x, b, k, r);
+    for (int64_t v = 0; v < b->n_vectors; v++) {
+        const int64_t n = reach(k, v), lane = v * LANES;
+        if (n == 0) continue;
+        const vr was = vr_load(now->top + lane);
+        const vr top = block_max(r->s + lane, r->bias ? r->bias + lane : NULL, k->border, positions(x, b, k, v), n, was);
+        const vr base = vr_at_most(top, never, zero, top); /* nothing seen yet: any finite number will do */
+        const vr shrink = vr_exp2(was - base);
+        const vr part = block_exp(r->s + lane, r->keep ? r->keep + lane : NULL, n, base);
+        vr_store(now->top + lane, top);
+        vr_store(now->sum + lane, vr_fma(vr_load(now->sum + lane), shrink, part));
+        if (k->first > 0) shrink_lanes(j, r, lane, shrink);
+    }
+}
+
+/* 1 in the lanes where weights on the old base are too large, or altogether too small, or NaN; 0 in the others. */
+CJ_INLINE vr out_of_reach(vr part, vr sum)
+{
+    const vr zero = vr_set1(0), one = vr_set1(1);
+    return vr_at_most(part, vr_set1(LARGEST), vr_at_most(vr_set1(SMALLEST), sum + part, zero, one), one);
+}
+
+/* The base of the lanes that need it moves to the maximum of their scores. */
+static void move_base(const cj_attention_job *j, room *r, const head *x, const queries *b, const keys *k, state *now, real *start,
+                      const real *part)
+{
+    const vr never = vr_set1(-(real)INFINITY), zero = vr_set1(0);
+    scores(k, b, x->k, j->d, r->q_t, start, r->s);
+    for (int64_t lane = 0; lane < b->n_vectors * LANES; lane += LANES) {
+        const vr sum = vr_load(now->sum + lane), top = block_max(r->s + lane, NULL, false, zero, k->n, never);
+        const vr step = vr_at_most(out_of_reach(vr_load(part + lane), sum), zero, zero, vr_at_most(top, never, zero, top));
+        const vr shrink = vr_at_most(sum, zero, zero, vr_exp2(zero - step)); /* 0·inf where there is nothing to shrink */
+        vr_store(start + lane, vr_load(start + lane) - step);
+        vr_store(now->sum + lane, sum * shrink);
+        shrink_lanes(j, r, lane, shrink);
+    }
+}
+
+/* The weights of a later block of which every query sees every key. */
+static void weights_plain(const cj_attention_job *j, room *r, const head *x, const queries *b, const keys *k, state *now)
+{
+    const vr never = vr_set1(-(real)INFINITY), zero = vr_set1(0);
+    const int64_t lanes = b->n_vectors * LANES;
+    _Alignas(64) real start[BLOCK], part[BLOCK] = { 0 }, bad[BLOCK];
+    for (int64_t i = 0; i < lanes; i += LANES) {
+        const vr top = vr_load(now->top + i);
+        vr_store(start + i, vr_at_most(top, never, zero, zero - top));
+    }
+    scores_and(EXPS, k, b, x->k, j->d, r->q_t, start, NULL, part, r->s);
+    for (int64_t i = 0; i < lanes; i += LANES) vr_store(bad + i, out_of_reach(vr_load(part + i), vr_load(now->sum + i)));
+    int some = 0;
+    for (int64_t i = 0; i < lanes; i++) some |= bad[i] != 0;
+    if (some) {
+        move_base(j, r, x, b, k, now, start, part);
+        memset(part, 0, sizeof part);
+        scores_and(EXPS, k, b, x->k, j->d, r->q_t, start, NULL, part, r->s);
+    }
+    for (int64_t i = 0; i < lanes; i += LANES) {
+        const vr sum = vr_load(now->sum + i) + vr_load(part + i);
+        vr_store(now->sum + i, sum);
+        vr_store(now->top + i, vr_at_most(sum, zero, never, zero - vr_load(start + i)));
+    }
+}
+
 static void forward_block(const cj_attention_job *j, room *r, const head *x, int64_t first)
 {
     const queries b = queries_of(j, x, first);
     const int64_t wide = padded(j->dv), elem = cj__elem_size(j->t);
     const vr never = vr_set1(-(real)INFINITY), zero = vr_set1(0), one = vr_set1(1);
-    _Alignas(64) real top[BLOCK], sum[BLOCK], lse[BLOCK];
+    _Alignas(64) real lse[BLOCK];
+    state now;
     load_queries(j, x, &b, r);
     memset(r->out_t, 0, (size_t)(wide * BLOCK) * sizeof(real));
-    for (int64_t i = 0; i < BLOCK; i += LANES) vr_store(top + i, never), vr_store(sum + i, zero);
+    for (int64_t i = 0; i < BLOCK; i += LANES) vr_store(now.top + i, never), vr_store(now.sum + i, zero);
     for (int64_t at = 0; at < b.keys; at += BLOCK) {
         const keys k = keys_of(j, x, &b, at);
-        scores(&k, &b, x->k, j->d, r->q_t, r->s);
-        load_extras(j, x, &b, &k, r);
-        for (int64_t v = 0; v < b.n_vectors; v++) {
-            const int64_t n = reach(&k, v), lane = v * LANES;
-            if (n == 0) continue;
-            const vr was = vr_load(top + lane);
-            const vr now = block_max(r->s + lane, r->bias ? r->bias + lane : NULL, k.border, positions(x, &b, &k, v), n, was);
-            const vr base = vr_at_most(now, never, zero, now); /* nothing seen yet: any finite number will do */
-            const vr shrink = vr_exp2(was - base);
-            const vr part = block_exp(r->s + lane, r->keep ? r->keep + lane : NULL, n, base);
-            vr_store(top + lane, now);
-            vr_store(sum + lane, vr_fma(vr_load(sum + lane), shrink, part));
-            for (int64_t e = 0; e < j->dv && at > 0; e++)
-                vr_store(r->out_t + e * BLOCK + lane, vr_load(r->out_t + e * BLOCK + lane) * shrink);
-        }
+        if (at == 0 || r->bias || r->keep || k.border) weights_from_top(j, r, x, &b, &k, &now);
+        else weights_plain(j, r, x, &b, &k, &now);
         spread(&k, &b, x->v, j->dv, r->s, r->out_t);
     }
     for (int64_t v = 0; v < b.n_vectors; v++) {
         const int64_t lane = v * LANES;
-        const vr total = vr_load(sum + lane), most = vr_load(top + lane);
+        const vr total = vr_load(now.sum + lane), most = vr_load(now.top + lane);
         const vr inverse = vr_at_most(most, never, zero, one / total);
-        for (int64_t e = 0; e < j->dv; e++) vr_store(r->out_t + e * BLOCK + lane, vr_load(r->out_t + e * BLOCK + lane) * inverse);
+        shrink_lanes(j, r, lane, inverse);
         vr_store(lse + lane, vr_at_most(most, never, vr_set1((real)INFINITY), vr_fma(most, vr_set1(LN2), vr_log(total))));
     }
     transpose(r->out_t, BLOCK, wide, b.n_vectors * LANES, r->out_rows, wide);
@@ -544,29 +546,42 @@ static void load_statistics(const cj_attention_job *j, const head *x, const quer
     }
 }
 
+/* P and dS of a block that has a mask, dropout or the causal border in it. */
+static void slopes_masked(const cj_attention_job *j, room *r, const head *x, const queries *b, const keys *k, const real *lse,
+                          const real *delta)
+{
+    scores(k, b, x->k, j->d, r->q_t, NULL, r->s);
+    scores(k, b, x->v, j->dv, r->g_t, NULL, r->dp);
+    load_extras(j, x, b, k, r);
+    for (int64_t v = 0; v < b->n_vectors; v++) {
+        const int64_t lane = v * LANES;
+        block_slopes(r->s + lane, r->dp + lane, r->bias ? r->bias + lane : NULL, r->keep ? r->keep + lane : NULL, k->border,
+                     positions(x, b, k, v), reach(k, v), vr_load(lse + lane), vr_load(delta + lane));
+    }
+}
+
 /* A block of queries against the keys [key0, key1), whose gradients begin at r->dk and r->dv. */
 static void backward_block(const cj_attention_job *j, room *r, const head *x, int64_t first, int64_t key0, int64_t key1, int wanted)
 {
     const queries b = queries_of(j, x, first);
     const int64_t d = padded(j->d), dv = padded(j->dv), elem = cj__elem_size(j->t), end = least(b.keys, key1);
-    _Alignas(64) real lse[BLOCK], delta[BLOCK];
+    _Alignas(64) real lse[BLOCK], delta[BLOCK], less_lse[BLOCK], less_delta[BLOCK];
     if (end > key0) {
         const char *g = head_of(j, &j->g, elem, x->h, false);
         load_queries(j, x, &b, r);
         load_rows(j->t, g + first * j->g.row * elem, j->g.row, b.n, j->dv, 1, r->g_rows, b.n_vectors * LANES);
         transpose(r->g_rows, dv, b.n_vectors * LANES, dv, r->g_t, BLOCK);
         load_statistics(j, x, &b, r, lse, delta);
+        for (int64_t i = 0; i < b.n_vectors * LANES; i++) less_lse[i] = -lse[i], less_delta[i] = -delta[i];
     }
     if (wanted & FOR_QUERIES) memset(r->out_t, 0, (size_t)(d * BLOCK) * sizeof(real));
     for (int64_t at = key0; at < end; at += BLOCK) {
         const keys k = keys_of(j, x, &b, at);
-        scores(&k, &b, x->k, j->d, r->q_t, r->s);
-        scores(&k, &b, x->v, j->dv, r->g_t, r->dp);
-        load_extras(j, x, &b, &k, r);
-        for (int64_t v = 0; v < b.n_vectors; v++) {
-            const int64_t lane = v * LANES;
-            block_slopes(r->s + lane, r->dp + lane, r->bias ? r->bias + lane : NULL, r->keep ? r->keep + lane : NULL, k.border,
-                         positions(x, &b, &k, v), reach(&k, v), vr_load(lse + lane), vr_load(delta + lane));
+        if (r->bias || r->keep || k.border) {
+            slopes_masked(j, r, x, &b, &k, lse, delta);
+        } else {
+            scores_and(EXPS, &k, &b, x->k, j->d, r->q_t, less_lse, NULL, NULL, r->s);
+            scores_and(TIMES, &k, &b, x->v, j->dv, r->g_t, less_delta, r->s, NULL, r->dp);
         }
         if (wanted & FOR_QUERIES) spread(&k, &b, x->k, j->d, r->dp, r->out_t);
         if (wanted & FOR_KEYS) {

@@ -409,7 +409,11 @@ CJ_INLINE void fetch_backward(fetch *f, const job *j, const range *x, int64_t st
     if (step < 0) return;
     const int64_t t = time_of(r, step), at = t * r->batch + x->row0;
     const REAL *saved = saved_at(j, t, x->unit0 / j->units, x->row0);
-    for (int64_t g = 0; saved && g < record; g += j->units) fetch_add(f, saved + g, record, j->units, false);
+    /* of the cells of an lstm those before: the later step has brought these here as its own before */
+    const int64_t gates = r->cell == CJ_CELL_LSTM ? 4 * j->units : record;
+    for (int64_t g = 0; saved && g < gates; g += j->units) fetch_add(f, saved + g, record, j->units, false);
+    if (gates < record && step > 0)
+        fetch_add(f, saved_at(j, time_of(r, step - 1), x->unit0 / j->units, x->row0) + gates, record, j->units, false);
     if (r->dy) fetch_add(f, (const REAL *)r->dy + at * H + x->unit0, H, n, false);
     for (int64_t g = 0; g < j->gates; g++) fetch_add(f, (REAL *)r->da + (at * j->gates + g) * H + x->unit0, j->gates * H, n, true);
 }
