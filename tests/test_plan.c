@@ -393,6 +393,54 @@ static void random_programs(void **state)
     }
 }
 
+/* An elementwise chain becomes the tail of the product that it reads: at the chain's place when it also reads what is made in between, at the product's when the
+   product is read in between, nowhere when both; and only where each of its inputs steps evenly over rows and columns, the columns by 0 or 1. */
+static void tail_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q;
+    cj_tensor *y = cj_matmul(in[0], in[1]), *between;
+    switch (*(int *)user) {
+    case 0: out[0] = cj_tanh(y); break;
+    case 1: out[0] = cj_tanh(cj_add(y, cj_softmax(in[0], -1))); break;
+    case 2:
+        between = cj_softmax(y, -1);
+        out[0] = cj_tanh(y), out[1] = between;
+        break;
+    case 3:
+        between = cj_softmax(y, -1);
+        out[0] = cj_add(y, between);
+        break;
+    case 4: out[0] = cj_tanh(cj_add(cj_mul(y, in[2]), cj_t(in[3]))); break; /* a row and a column */
+    case 5: out[0] = cj_tanh(cj_add(y, cj_t(in[4]))); break;
+    case 6: out[0] = cj_mul(y, cj_tanh(y)), out[1] = y; break;
+    default: out[0] = cj_tanh(cj_t(y)); break;
+    }
+}
+static void tails_of_products(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t m, n;
+        int which, kernels;
+    } cases[] = { { 6, 9, 0, 1 }, { 6, 9, 1, 2 },   { 6, 9, 2, 2 }, { 6, 9, 3, 3 }, { 6, 9, 4, 1 },   { 6, 9, 5, 2 }, { 6, 9, 6, 1 },
+                  { 6, 9, 7, 2 }, { 64, 64, 0, 1 }, { 1, 9, 4, 1 }, { 6, 1, 4, 1 }, { 64, 65, 0, 2 }, { 1, 1, 4, 1 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cj_scope s = cj_scope_open(c);
+        int64_t m = cases[i].m, n = cases[i].n;
+        int which = cases[i].which;
+        cj_tensor *in[5] = { cj_randn(c, CJ_SHAPE(m, n)), cj_randn(c, CJ_SHAPE(n, n)), cj_randn(c, CJ_SHAPE(n)),
+                             cj_randn(c, CJ_SHAPE(1, m)), cj_randn(c, CJ_SHAPE(n, m)) };
+        cj_tensor *out[2] = { 0 }, *eager[2] = { 0 };
+        cj_plan *p = compiled(c, tail_step, &which, in, 5, out);
+        tail_step(c, &which, in, eager);
+        for (int k = 0; k < 2 && eager[k]; k++) assert_true(same_bits(out[k], eager[k]));
+        if (cj_plan_statistics(p).kernels != cases[i].kernels)
+            fail_msg("case %d of %ld x %ld: %ld kernels, expected %d", which, (long)m, (long)n, (long)cj_plan_statistics(p).kernels,
+                     cases[i].kernels);
+        cj_scope_close(s);
+    }
+}
+
 /* Integers and booleans in one program. */
 static void mixed_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
 {
@@ -419,7 +467,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(training_equals_eager), T(block_with_gradients), T(chain_is_one_kernel),  T(outputs_of_all_kinds),
         T(writes_are_ordered),    T(local_writes),         T(decoding_is_one_plan), T(random_numbers_go_on),
-        T(checkpoint_in_a_plan),  T(random_programs),      T(mixed_dtypes),
+        T(checkpoint_in_a_plan),  T(random_programs),      T(mixed_dtypes),         T(tails_of_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
