@@ -441,6 +441,35 @@ static void tails_of_products(void **state)
     }
 }
 
+/* The same over three axes: two of them are the rows, if one step leads through both. */
+static void deep_tail_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q, (void)user;
+    out[0] = cj_tanh(cj_add(cj_linear_op(in[0], in[1], in[2]), in[3]));
+}
+static void tails_over_three_axes(void **state)
+{
+    (void)state;
+    enum { A = 2, B = 3, N = 5 };
+    static const struct {
+        int64_t a, b, n;
+        int kernels;
+    } cases[] = { { A, B, N, 1 }, { 1, 1, N, 1 }, { A, B, 1, 1 }, { 1, 1, 1, 1 },
+                  { 1, B, N, 2 }, { A, 1, N, 2 }, { A, 1, 1, 2 }, { 1, B, 1, 2 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cj_scope s = cj_scope_open(c);
+        cj_tensor *in[4] = { cj_randn(c, CJ_SHAPE(A, B, 4)), cj_randn(c, CJ_SHAPE(N, 4)), cj_randn(c, CJ_SHAPE(N)),
+                             cj_randn(c, CJ_SHAPE(cases[i].a, cases[i].b, cases[i].n)) };
+        cj_tensor *out[1], *eager[1];
+        cj_plan *p = compiled(c, deep_tail_step, NULL, in, 4, out);
+        deep_tail_step(c, NULL, in, eager);
+        assert_true(same_bits(out[0], eager[0]));
+        if (cj_plan_statistics(p).kernels != cases[i].kernels)
+            fail_msg("case %d: %ld kernels, expected %d", (int)i, (long)cj_plan_statistics(p).kernels, cases[i].kernels);
+        cj_scope_close(s);
+    }
+}
+
 /* Integers and booleans in one program. */
 static void mixed_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
 {
@@ -465,9 +494,9 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(training_equals_eager), T(block_with_gradients), T(chain_is_one_kernel),  T(outputs_of_all_kinds),
-        T(writes_are_ordered),    T(local_writes),         T(decoding_is_one_plan), T(random_numbers_go_on),
-        T(checkpoint_in_a_plan),  T(random_programs),      T(mixed_dtypes),         T(tails_of_products),
+        T(training_equals_eager), T(block_with_gradients), T(chain_is_one_kernel),   T(outputs_of_all_kinds), T(writes_are_ordered),
+        T(local_writes),          T(decoding_is_one_plan), T(random_numbers_go_on),  T(checkpoint_in_a_plan), T(random_programs),
+        T(mixed_dtypes),          T(tails_of_products),    T(tails_over_three_axes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
