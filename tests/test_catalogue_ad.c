@@ -624,6 +624,33 @@ static cj_tensor *wrong_cube(cj_ctx *q, void *user, cj_tensor *const *in, int n)
     };
     return cj_custom(q, &op, in);
 }
+static void one_wrong_vjp(cj_ctx *q, const void *payload, cj_tensor *const *in, cj_tensor *out, cj_tensor *g, cj_tensor **gin)
+{
+    cube_vjp(q, payload, in, out, g, gin);
+    cj_tensor *fourth = cj_cast(cj_eq_scalar(cj_arange(q, 0, 6, 1, CJ_I64), 4), CJ_F64);
+    gin[0] = cj_mul(gin[0], cj_add_scalar(cj_mul_scalar(fourth, 0.5), 1));
+}
+static cj_tensor *one_wrong(cj_ctx *q, void *user, cj_tensor *const *in, int n)
+{
+    (void)n;
+    cj_custom_op op = { .name = "cube",
+                        .nin = 1,
+                        .payload = user,
+                        .payload_size = sizeof(double),
+                        .infer = cube_infer,
+                        .run = cube_run,
+                        .vjp = one_wrong_vjp };
+    return cj_add(in[0], cj_custom(q, &op, in + 1));
+}
+typedef struct fickle {
+    int calls, from; /* another function from this call on: forward mode is the last to call it */
+} fickle;
+static cj_tensor *fickle_sum(cj_ctx *q, void *user, cj_tensor *const *in, int n)
+{
+    (void)q, (void)n;
+    fickle *f = user;
+    return cj_mul_scalar(in[0], ++f->calls == f->from ? 3 : 2);
+}
 static cj_tensor *quadratic_form(cj_ctx *q, void *user, cj_tensor *const *in, int n) /* x^T A x */
 {
     (void)q, (void)user, (void)n;
@@ -650,9 +677,20 @@ static void ad_gradcheck(void **state)
     assert_non_null(strstr(r.what, "first order: derivative"));
     factor = -1;
     assert_false(cj_gradcheck(c, wrong_cube, &factor, &x, 1).ok);
-    /* one wrong element among many is found, and named */
     factor = 1;
     assert_true(cj_gradcheck(c, wrong_cube, &factor, &x, 1, .second_order = true).ok);
+    /* one wrong element among many is found, and named */
+    r = cj_gradcheck(c, one_wrong, &factor, CJ_TENSORS(x, cj_add_scalar(cj_square(x), 0.5)), 2, .no_jvp = true);
+    assert_false(r.ok);
+    assert_true(r.input == 1 && r.element == 4);
+    /* forward mode that disagrees with reverse mode: no input is to blame */
+    fickle f = { 0, 0 };
+    assert_true(cj_gradcheck(c, fickle_sum, &f, &x, 1).ok);
+    f = (fickle){ 0, f.calls };
+    r = cj_gradcheck(c, fickle_sum, &f, &x, 1);
+    assert_false(r.ok);
+    assert_true(r.input == -1 && r.element == 0 && r.worst > 0.1);
+    assert_non_null(strstr(r.what, "jvp against vjp: derivative"));
     /* identities of matrix calculus */
     cj_tensor *a = leaf(CJ_SHAPE(4, 4)), *b = leaf(CJ_SHAPE(4, 4)), *v = leaf(CJ_SHAPE(4)), *g[2];
     assert_true(cj_gradcheck(c, quadratic_form, NULL, CJ_TENSORS(a, v), 2).ok);

@@ -170,7 +170,10 @@ static void sizes_and_types(void **unused)
           { 0 },
           false }, /* several blocks and runs of channels */
         { 2, 1, 1, 6, 1, { 1, 28, 28 }, { 1, 5, 5 }, { 1, 1, 1 }, { 0, 2, 2 }, { 1, 1, 1 }, { 0 }, false },
-        { 2, 0, 2, 3, 1, { 1, 4, 4 }, { 1, 3, 3 }, { 1, 1, 1 }, { 0, 0, 0 }, { 1, 1, 1 }, { 0 }, false }, /* an empty batch */
+        { 2, 0, 2, 3, 1, { 1, 4, 4 }, { 1, 3, 3 }, { 1, 1, 1 }, { 0, 0, 0 }, { 1, 1, 1 }, { 0 }, false },   /* an empty batch */
+        { 2, 1, 3, 3, 3, { 1, 2, 600 }, { 1, 3, 5 }, { 1, 1, 1 }, { 0, 1, 2 }, { 1, 1, 1 }, { 0 }, false }, /* lines that are cut */
+        { 2, 1, 70, 70, 70, { 1, 3, 500 }, { 1, 1, 3 }, { 1, 1, 1 }, { 0, 0, 1 }, { 1, 1, 1 }, { 0 }, false },
+        { 2, 1, 3, 5, 1, { 1, 2, 600 }, { 1, 3, 5 }, { 1, 1, 1 }, { 0, 1, 2 }, { 1, 1, 1 }, { 0 }, false },
     };
     cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 2, .seed = 22 });
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

@@ -565,6 +565,18 @@ static void message_has_path_and_line(void **state)
     cj_clear(c);
     cj_leave(c);
     assert_string_equal(c->path, "");
+    for (int i = 0; i < 40; i++) { /* longer than there is room for */
+        cj_enter(c, "a_name_of_some_length");
+        assert_true(strlen(c->path) < sizeof c->path);
+        assert_int_equal(c->path_depth, i + 1);
+    }
+    cj_matmul(F(2, 3), F(2, 3));
+    assert_says(c, ", in a_name_of_some_length.a_name_of_some_length.");
+    cj_clear(c);
+    for (int i = 0; i < 39; i++) cj_leave(c);
+    assert_string_equal(c->path, "a_name_of_some_length");
+    cj_leave(c);
+    assert_string_equal(c->path, "");
     char longest[2000];
     memset(longest, 'x', sizeof longest);
     longest[sizeof longest - 1] = 0;

@@ -455,11 +455,35 @@ static void empty_works(void **state)
     cj_ctx_free(c);
 }
 
+/* Every operator that takes a certain number of inputs refuses one more and one fewer, before it looks at anything else. */
+static void numbers_of_inputs(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    cj_tensor *in[16], *out[CJ_MAX_OUTPUTS];
+    for (int i = 0; i < 16; i++) in[i] = F(2);
+    int without = 0;
+    for (int i = 0; i < cj_op_count(); i++) {
+        const cj_op *op = cj__op_at(i);
+        if (op->nin < 0) continue;
+        assert_true(op->nin < 15);
+        without += op->nin == 0;
+        for (int given = op->nin ? op->nin - 1 : 1; given <= op->nin + 1; given += 2) {
+            char text[128];
+            snprintf(text, sizeof text, "%s: %d inputs given, %d expected", op->name, given, op->nin);
+            assert_refused(CJ_EVALUE, text, assert_false(cj__apply_n(c, op, NULL, in, given, out)));
+        }
+    }
+    assert_true(without > 0); /* an operator without inputs is one of them */
+    cj_ctx_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(null_everywhere), cmocka_unit_test(null_among_good), cmocka_unit_test(used_after_scope),
-        cmocka_unit_test(two_contexts),    cmocka_unit_test(devices),         cmocka_unit_test(empty_works),
+        cmocka_unit_test(numbers_of_inputs), cmocka_unit_test(null_everywhere), cmocka_unit_test(null_among_good),
+        cmocka_unit_test(used_after_scope),  cmocka_unit_test(two_contexts),    cmocka_unit_test(devices),
+        cmocka_unit_test(empty_works),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

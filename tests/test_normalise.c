@@ -428,12 +428,50 @@ static void bad_others(void **state)
     cj_ctx_free(c);
 }
 
+/* Channels last in memory, [n, h, w, c]: the definition, which the second derivatives go through, and the values of the same image in the usual order. */
+typedef struct last_case {
+    cj_tensor *mean, *var; /* NULL: of the batch */
+    bool relu;
+} last_case;
+static cj_tensor *last_norm(cj_ctx *c, void *user, cj_tensor *const *in, int n)
+{
+    (void)c;
+    const last_case *k = user;
+    const int nd = cj_ndim(in[0]);
+    cj_tensor *x = cj_permute(in[0], nd == 4 ? CJ_AXES(0, 3, 1, 2) : CJ_AXES(0, 2, 1));
+    return cj_batch_norm(x, n > 1 ? in[1] : NULL, n > 2 ? in[2] : NULL, .eval = k->mean != NULL, .running_mean = k->mean,
+                         .running_var = k->var, .relu = k->relu);
+}
+static void last_to_second_order(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 3 });
+    cj_tensor *mean = cj_keep(cj_randn(c, CJ_SHAPE(3), .dtype = CJ_F64)),
+              *var = cj_keep(cj_add_scalar(cj_square(cj_randn(c, CJ_SHAPE(3), .dtype = CJ_F64)), 0.5));
+    for (int i = 0; i < 12; i++) {
+        cj_scope s = cj_scope_open(c);
+        last_case k = { i & 1 ? mean : NULL, i & 1 ? var : NULL, i & 2 };
+        cj_tensor *in[3] = { cj_randn(c, i < 6 ? CJ_SHAPE(2, 2, 4, 3) : CJ_SHAPE(4, 5, 3), .dtype = CJ_F64),
+                             cj_randn(c, CJ_SHAPE(3), .dtype = CJ_F64), cj_randn(c, CJ_SHAPE(3), .dtype = CJ_F64) };
+        const int n = 1 + i % 3;
+        cj_gradcheck_result r = cj_gradcheck(c, last_norm, &k, in, n, .second_order = true);
+        if (!r.ok) fail_msg("case %d: input %d, element %ld: %s", i, r.input, (long)r.element, r.what);
+        cj_tensor *usual = cj_contiguous(cj_permute(in[0], i < 6 ? CJ_AXES(0, 3, 1, 2) : CJ_AXES(0, 2, 1)));
+        cj_tensor *y = cj_batch_norm(usual, n > 1 ? in[1] : NULL, n > 2 ? in[2] : NULL, .eval = k.mean != NULL, .running_mean = k.mean,
+                                     .running_var = k.var, .relu = k.relu);
+        assert_true(cj_item(cj_max(cj_abs(cj_sub(y, last_norm(c, &k, in, n))))) < 1e-13);
+        cj_scope_close(s);
+    }
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_loops), cmocka_unit_test(large_mean),  cmocka_unit_test(same_on_two_threads),
-        cmocka_unit_test(planned),       cmocka_unit_test(failed_step), cmocka_unit_test(spectral),
-        cmocka_unit_test(whiten),        cmocka_unit_test(bad_batch),   cmocka_unit_test(bad_others),
+        cmocka_unit_test(against_loops), cmocka_unit_test(large_mean), cmocka_unit_test(same_on_two_threads),  cmocka_unit_test(planned),
+        cmocka_unit_test(failed_step),   cmocka_unit_test(spectral),   cmocka_unit_test(last_to_second_order), cmocka_unit_test(whiten),
+        cmocka_unit_test(bad_batch),     cmocka_unit_test(bad_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -393,6 +393,84 @@ static void random_programs(void **state)
     }
 }
 
+/* An elementwise chain becomes the tail of the product that it reads: at the chain's place when it also reads what is made in between, at the product's when the
+   product is read in between, nowhere when both; and only where each of its inputs steps evenly over rows and columns, the columns by 0 or 1. */
+static void tail_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q;
+    cj_tensor *y = cj_matmul(in[0], in[1]), *between;
+    switch (*(int *)user) {
+    case 0: out[0] = cj_tanh(y); break;
+    case 1: out[0] = cj_tanh(cj_add(y, cj_softmax(in[0], -1))); break;
+    case 2:
+        between = cj_softmax(y, -1);
+        out[0] = cj_tanh(y), out[1] = between;
+        break;
+    case 3:
+        between = cj_softmax(y, -1);
+        out[0] = cj_add(y, between);
+        break;
+    case 4: out[0] = cj_tanh(cj_add(cj_mul(y, in[2]), cj_t(in[3]))); break; /* a row and a column */
+    case 5: out[0] = cj_tanh(cj_add(y, cj_t(in[4]))); break;
+    case 6: out[0] = cj_mul(y, cj_tanh(y)), out[1] = y; break;
+    default: out[0] = cj_tanh(cj_t(y)); break;
+    }
+}
+static void tails_of_products(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t m, n;
+        int which, kernels;
+    } cases[] = { { 6, 9, 0, 1 }, { 6, 9, 1, 2 },   { 6, 9, 2, 2 }, { 6, 9, 3, 3 },   { 6, 9, 4, 1 },
+                  { 6, 9, 5, 2 }, { 6, 9, 6, 1 },   { 6, 9, 7, 2 }, { 64, 64, 0, 1 }, { 1, 9, 4, 1 },
+                  { 6, 1, 4, 1 }, { 64, 65, 0, 2 }, { 1, 1, 4, 1 }, { 450, 9, 4, 1 }, { 9, 450, 4, 1 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cj_scope s = cj_scope_open(c);
+        int64_t m = cases[i].m, n = cases[i].n;
+        int which = cases[i].which;
+        cj_tensor *in[5] = { cj_randn(c, CJ_SHAPE(m, n)), cj_randn(c, CJ_SHAPE(n, n)), cj_randn(c, CJ_SHAPE(n)),
+                             cj_randn(c, CJ_SHAPE(1, m)), cj_randn(c, CJ_SHAPE(n, m)) };
+        cj_tensor *out[2] = { 0 }, *eager[2] = { 0 };
+        cj_plan *p = compiled(c, tail_step, &which, in, 5, out);
+        tail_step(c, &which, in, eager);
+        for (int k = 0; k < 2 && eager[k]; k++) assert_true(same_bits(out[k], eager[k]));
+        if (cj_plan_statistics(p).kernels != cases[i].kernels)
+            fail_msg("case %d of %ld x %ld: %ld kernels, expected %d", which, (long)m, (long)n, (long)cj_plan_statistics(p).kernels,
+                     cases[i].kernels);
+        cj_scope_close(s);
+    }
+}
+
+/* The same over three axes: two of them are the rows, if one step leads through both. */
+static void deep_tail_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q, (void)user;
+    out[0] = cj_tanh(cj_add(cj_linear_op(in[0], in[1], in[2]), in[3]));
+}
+static void tails_over_three_axes(void **state)
+{
+    (void)state;
+    enum { A = 2, B = 3, N = 5 };
+    static const struct {
+        int64_t a, b, n;
+        int kernels;
+    } cases[] = { { A, B, N, 1 }, { 1, 1, N, 1 }, { A, B, 1, 1 }, { 1, 1, 1, 1 },
+                  { 1, B, N, 2 }, { A, 1, N, 2 }, { A, 1, 1, 2 }, { 1, B, 1, 2 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cj_scope s = cj_scope_open(c);
+        cj_tensor *in[4] = { cj_randn(c, CJ_SHAPE(A, B, 4)), cj_randn(c, CJ_SHAPE(N, 4)), cj_randn(c, CJ_SHAPE(N)),
+                             cj_randn(c, CJ_SHAPE(cases[i].a, cases[i].b, cases[i].n)) };
+        cj_tensor *out[1], *eager[1];
+        cj_plan *p = compiled(c, deep_tail_step, NULL, in, 4, out);
+        deep_tail_step(c, NULL, in, eager);
+        assert_true(same_bits(out[0], eager[0]));
+        if (cj_plan_statistics(p).kernels != cases[i].kernels)
+            fail_msg("case %d: %ld kernels, expected %d", (int)i, (long)cj_plan_statistics(p).kernels, cases[i].kernels);
+        cj_scope_close(s);
+    }
+}
+
 /* Integers and booleans in one program. */
 static void mixed_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
 {
@@ -417,9 +495,9 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(training_equals_eager), T(block_with_gradients), T(chain_is_one_kernel),  T(outputs_of_all_kinds),
-        T(writes_are_ordered),    T(local_writes),         T(decoding_is_one_plan), T(random_numbers_go_on),
-        T(checkpoint_in_a_plan),  T(random_programs),      T(mixed_dtypes),
+        T(training_equals_eager), T(block_with_gradients), T(chain_is_one_kernel),   T(outputs_of_all_kinds), T(writes_are_ordered),
+        T(local_writes),          T(decoding_is_one_plan), T(random_numbers_go_on),  T(checkpoint_in_a_plan), T(random_programs),
+        T(mixed_dtypes),          T(tails_of_products),    T(tails_over_three_axes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

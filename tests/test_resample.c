@@ -83,6 +83,7 @@ static void interpolation_by_definition(void **state)
         { 2, 2, { 1, 6, 5 }, { 1, 3, 17 } }, { 2, 1, { 1, 4, 33 }, { 1, 9, 7 } },   { 2, 1, { 1, 1, 1 }, { 1, 4, 5 } },
         { 2, 1, { 1, 5, 4 }, { 1, 1, 1 } },  { 2, 2, { 1, 4, 4 }, { 1, 4, 4 } },    { 3, 1, { 2, 3, 4 }, { 3, 5, 6 } },
         { 3, 2, { 4, 3, 5 }, { 2, 6, 3 } },  { 3, 1, { 3, 5, 4 }, { 7, 2, 9 } },    { 2, 3, { 1, 2, 3 }, { 1, 40, 50 } },
+        { 3, 2, { 4, 2, 5 }, { 1, 11, 7 } }, { 3, 1, { 2, 3, 5 }, { 1, 11, 7 } },   { 3, 1, { 1, 3, 5 }, { 3, 5, 7 } },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (size_t m = 0; m < 4; m++)
@@ -99,11 +100,12 @@ static void interpolation_at_random_sizes(void **state)
     print_message("seed %llu\n", (unsigned long long)seed);
     cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 2, .seed = seed });
     uint64_t r = seed;
-    for (int i = 0; i < 60; i++) {
-        geometry g = { .nd = 2, .planes = 2, .in = { 1, 1, 1 }, .out = { 1, 1, 1 } };
-        for (int d = 1; d < 3; d++) {
+    for (int i = 0; i < 120; i++) { /* images, then volumes: lines of several depths are needed at once */
+        const int nd = i < 60 ? 2 : 3, most_in = nd == 2 ? 37 : 6, most_out = nd == 2 ? 53 : 14;
+        geometry g = { .nd = nd, .planes = 2, .in = { 1, 1, 1 }, .out = { 1, 1, 1 } };
+        for (int d = 3 - nd; d < 3; d++) {
             r = r * 6364136223846793005u + 1442695040888963407u;
-            g.in[d] = 1 + (int64_t)(r >> 40) % 37, g.out[d] = 1 + (int64_t)(r >> 20 & 0xffff) % 53;
+            g.in[d] = 1 + (int64_t)(r >> 40) % most_in, g.out[d] = 1 + (int64_t)(r >> 20 & 0xffff) % most_out;
         }
         check_interpolation(c, g, modes[i % 4], i % 3 == 0 && (i % 4 == 1 || i % 4 == 2), CJ_F32);
     }

@@ -250,6 +250,17 @@ static void memory_statistics(void **state)
         assert_int_equal(cj_memory_stats(c).held, held);
         assert_int_equal(cj_memory_stats(c).held, k.bytes);
     }
+    /* a block is as long as asked for on both sides of every class's end, and at most a quarter and a line longer */
+    for (size_t end = 64; end <= 1 << 16; end += end / 64 * 16) {
+        for (size_t n = end - 1; n <= end + 1; n++) {
+            size_t live = cj_memory_stats(c).live;
+            void *p = cj__alloc(c, n);
+            size_t got = cj_memory_stats(c).live - live;
+            assert_true(p && got >= n && got <= n + n / 4 + 64);
+            cj__free(c, p, n);
+            assert_int_equal(cj_memory_stats(c).live, live);
+        }
+    }
     cj_ctx_free(c);
     assert_balanced(&k);
 }

@@ -61,7 +61,9 @@ static bool jvp_linear(cj_jvp_args *j, const cj_op *op)
     cj_tensor **t = cj__alloc(c, (size_t)j->nin * sizeof *t);
     if (!t) return false;
     for (int i = 0; i < j->nin; i++) t[i] = j->tan[i] ? j->tan[i] : cj_zeros_like(j->in[i]);
-    if (op->flags & CJ_OP_VIEW) t[0] = cj_contiguous(t[0]);
+    for (int i = 0; i < j->nin; i++) /* the inputs were prepared for the operator, a tangent may lie otherwise in memory */
+        if (op->flags & CJ_OP_VIEW || memcmp(t[i]->stride, j->in[i]->stride, t[i]->ndim * sizeof t[i]->stride[0]) != 0)
+            t[i] = cj_contiguous(t[i]);
     bool ok = cj__apply_n(c, op, j->attrs, t, j->nin, j->tout);
     cj__free(c, t, (size_t)j->nin * sizeof *t);
     return ok;
