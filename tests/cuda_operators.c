@@ -218,6 +218,7 @@ F(attention, cj_attention(X0, X1, X2, .causal = true))
 F(attention_full, cj_attention(X0, X1, X2))
 F(attention_length, cj_attention(X0, X1, X2, .key_length = cj_full(cj_tensor_ctx(X0), 9, CJ_SCALAR, CJ_I64)))
 F(attention_length_causal, cj_attention(X0, X1, X2, .causal = true, .key_length = cj_full(cj_tensor_ctx(X0), 20, CJ_SCALAR, CJ_I64)))
+F(attention_packed, cj_attention_packed(X0, 4, .causal = true))
 /* clang-format on */
 
 #define S(...) .shape = { (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / 8), { __VA_ARGS__ } }
@@ -419,6 +420,7 @@ static const sample samples[] = {
     { "attention, 9 keys", f_attention_length, { N(2, 16, 8), N(2, 24, 8), N(2, 24, 8) }, 24 },
     { "attention, 20 keys, causal", f_attention_length_causal, { N(2, 16, 8), N(2, 24, 8), N(2, 24, 8) }, 24 },
     { "attention full", f_attention_full, { N(2, 16, 8), N(2, 24, 8), N(2, 24, 8) }, 24 },
+    { "attention packed", f_attention_packed, { N(2, 32, 192) }, 32 },
 };
 
 /* clang-format on */

@@ -339,6 +339,32 @@ static void masks_are_differentiable(void **state)
     cj_ctx_free(c);
 }
 
+/* ---- q, k and v side by side --------------------------------------------------------------------------------------------------------------------------- */
+
+/* The same numbers, to the bit, as attention of the three parts, and one gradient that holds theirs. */
+static void packed_is_attention_of_its_parts(void **state)
+{
+    (void)state;
+    enum { B = 2, T = 70, H = 3, D = 20 };
+    static const cj_dtype types[] = { CJ_F32, CJ_F64, CJ_BF16 };
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+        cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .seed = 9 });
+        cj_tensor *x = cj_require_grad(cj_cast(cj_randn(c, CJ_SHAPE(B, T, 3 * H * D)), types[k])), *part[3], *got, *expected;
+        cj_tensor *seed = cj_cast(cj_randn(c, CJ_SHAPE(B, T, H * D)), types[k]);
+        for (int i = 0; i < 3; i++) {
+            cj_tensor *own = cj_reshape(cj_slice(x, 2, i * H * D, (i + 1) * H * D, 1), CJ_SHAPE(B, T, H, D));
+            part[i] = cj_transpose(own, 1, 2);
+        }
+        cj_tensor *apart = cj_reshape(cj_transpose(cj_attention(part[0], part[1], part[2], .causal = true), 1, 2), CJ_SHAPE(B, T, H * D));
+        cj_tensor *packed = cj_attention_packed(x, H, .causal = true);
+        assert_true(cj_item(cj_max(cj_abs(cj_sub(packed, apart)))) == 0);
+        assert_true(cj_grad(packed, &x, 1, &got, .seed = seed) && cj_grad(apart, &x, 1, &expected, .seed = seed));
+        assert_true(cj_item(cj_max(cj_abs(cj_sub(got, expected)))) == 0);
+        assert_true(cj_item(cj_max(cj_abs(got))) > 0);
+        cj_ctx_free(c);
+    }
+}
+
 /* ---- bad input ----------------------------------------------------------------------------------------------------------------------------------------------- */
 
 static void bad_input_is_one_sentence(void **state)
@@ -376,6 +402,18 @@ static void bad_input_is_one_sentence(void **state)
     BAD(CJ_EVALUE, "attention: dropout -0.5 is outside [0, 1]", q, k, k, .dropout = -0.5);
     BAD(CJ_EVALUE, "attention: dropout nan is outside [0, 1]", q, k, k, .dropout = (double)NAN);
     BAD(CJ_EVALUE, "attention: an argument is NULL", q, k, NULL);
+#define BAD_PACKED(code, text, ...)                                                                                                        \
+    do {                                                                                                                                   \
+        assert_true(cj_is_poison(cj_attention_packed(__VA_ARGS__)));                                                                       \
+        assert_error(c, code, text);                                                                                                       \
+        cj_clear(c);                                                                                                                       \
+    } while (0)
+    BAD_PACKED(CJ_ESHAPE, "attention_packed: [4, 12] with 3 heads; [.., T, 3·heads·d] expected", R(4, 12), 3);
+    BAD_PACKED(CJ_ESHAPE, "attention_packed: [12] with 2 heads", R(12), 2);
+    BAD_PACKED(CJ_ESHAPE, "attention_packed: [4, 12] with 0 heads", R(4, 12), 0);
+    BAD_PACKED(CJ_EDTYPE, "attention_packed: the input is i64; a float type expected", i, 2);
+    BAD_PACKED(CJ_ESHAPE, "attention: the mask [5, 4] does not broadcast to the scores [2, 4, 4]", R(4, 12), 2, .mask = R(5, 4));
+    BAD_PACKED(CJ_EVALUE, "attention: dropout 2 is outside [0, 1]", R(4, 12), 2, .dropout = 2);
     cj_ctx_free(c);
 }
 
@@ -389,6 +427,7 @@ int main(void)
         cmocka_unit_test(dropout_follows_its_stream),
         cmocka_unit_test(rows_that_see_nothing_are_zero),
         cmocka_unit_test(masks_are_differentiable),
+        cmocka_unit_test(packed_is_attention_of_its_parts),
         cmocka_unit_test(bad_input_is_one_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

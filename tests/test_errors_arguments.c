@@ -111,6 +111,7 @@ static void null_everywhere(void **state)
     assert_null(cj_bce_loss(NULL, NULL));
     assert_null(cj_bce_with_logits(NULL, NULL));
     assert_null(cj_attention(NULL, NULL, NULL));
+    assert_null(cj_attention_packed(NULL, 1));
     assert_null(cj_assign_(NULL, NULL));
     assert_null(cj_add_(NULL, NULL, 1));
     assert_null(cj_write_slice_(NULL, 0, NULL, NULL));

@@ -50,10 +50,9 @@ static cj_tensor *head_view(cj_tensor *qkv, int part, int64_t heads)
     return cj_transpose(cj_reshape(x, CJ_SHAPE(B, T, heads, D / heads)), 1, 2);
 }
 
-/* What comes after attention's result y [B, heads, T, D/heads], of the residual stream x [B, T, D]. */
+/* What comes after attention's result y [B, T, D], of the residual stream x [B, T, D]. */
 static cj_tensor *after_attention(cj_module *m, block *b, cj_tensor *x, cj_tensor *y)
 {
-    y = cj_reshape(cj_transpose(y, 1, 2), cj_shape_of(x)); /* heads side by side again */
     cj_tensor *a = cj_add(x, drop(m, cj_forward(b->c_proj, y), b->dropout));
     cj_tensor *h = cj_gelu(cj_forward(b->fc, cj_forward(b->ln_2, a)));
     return cj_add(a, drop(m, cj_forward(b->proj, h), b->dropout));
@@ -63,8 +62,7 @@ static cj_tensor *block_forward(cj_module *m, void *self, cj_tensor *x)
 {
     block *b = self;
     cj_tensor *qkv = cj_forward(b->c_attn, cj_forward(b->ln_1, x));
-    cj_tensor *y = cj_attention(head_view(qkv, 0, b->heads), head_view(qkv, 1, b->heads), head_view(qkv, 2, b->heads), .causal = true);
-    return after_attention(m, b, x, y);
+    return after_attention(m, b, x, cj_attention_packed(qkv, b->heads, .causal = true));
 }
 
 /* The same for one new position: x [B, 1, D] joins what the cache [2, B, heads, context, D/heads] of keys and values holds. */
@@ -74,7 +72,8 @@ static cj_tensor *block_next(cj_module *m, cj_tensor *x, cj_tensor *cache, cj_te
     cj_tensor *qkv = cj_forward(b->c_attn, cj_forward(b->ln_1, x)), *keys = cj_select(cache, 0, 0), *values = cj_select(cache, 0, 1);
     cj_write_slice_(keys, 2, position, head_view(qkv, 1, b->heads));
     cj_write_slice_(values, 2, position, head_view(qkv, 2, b->heads));
-    return after_attention(m, b, x, cj_attention(head_view(qkv, 0, b->heads), keys, values, .key_length = length));
+    cj_tensor *y = cj_attention(head_view(qkv, 0, b->heads), keys, values, .key_length = length); /* [B, heads, 1, D/heads] */
+    return after_attention(m, b, x, cj_reshape(y, cj_shape_of(x)));
 }
 
 static const cj_module_type block_type = { "Block", block_forward, NULL };

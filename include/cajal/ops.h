@@ -680,6 +680,9 @@ typedef struct cj_attention_opts {
     double dropout;         /* probability with which a weight is set to 0, the others divided by 1 - p; one call of CJ_STREAM_DROPOUT. For training only. */
 } cj_attention_opts;
 CJ_API cj_tensor *cj_attention(cj_tensor *q, cj_tensor *k, cj_tensor *v, const cj_attention_opts *opts);
+/* The same for queries, keys and values side by side, as one projection makes them: qkv [.., T, 3·heads·d] -> [.., T, heads·d].  Its gradient is one tensor like qkv;
+ * nothing is taken apart, copied or put together. */
+CJ_API cj_tensor *cj_attention_packed(cj_tensor *qkv, int64_t heads, const cj_attention_opts *opts);
 
 /* ---- collectives: every rank of the comm calls them in the same order; NULL is one process --------------------------------------------------------- */
 

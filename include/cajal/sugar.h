@@ -308,6 +308,7 @@
 #define cj_exponential_family_nll(...) CJ__CALL3(cj_exponential_family_nll, cj_loss_opts, __VA_ARGS__, )
 #define cj_exponential_family_mean(...) (CJ__HERE, (cj_exponential_family_mean)(__VA_ARGS__))
 #define cj_attention(...) CJ__CALL3(cj_attention, cj_attention_opts, __VA_ARGS__, )
+#define cj_attention_packed(...) CJ__CALL2(cj_attention_packed, cj_attention_opts, __VA_ARGS__, )
 #define cj_all_sum(...) (CJ__HERE, (cj_all_sum)(__VA_ARGS__))
 #define cj_all_max(...) (CJ__HERE, (cj_all_max)(__VA_ARGS__))
 #define cj_all_gather(...) (CJ__HERE, (cj_all_gather)(__VA_ARGS__))

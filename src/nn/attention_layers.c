@@ -106,17 +106,21 @@ cj_tensor *cj_multihead_forward(cj_module *m, cj_tensor *query, cj_tensor *key, 
     bool grad = cj_grad_enabled(c);
     if (o.cache) cj_no_grad(c);
     cj__module_begins(m, query);
-    cj_tensor *q = project(l, query, 0), *k = project(l, key, 1), *v = project(l, value, 2);
     cj_attention_opts a = { .causal = o.causal, .mask = o.mask, .dropout = cj_module_training(m) ? l->dropout : 0 };
-    if (o.cache) { /* what is written stays; the queries see up to the new length */
-        cj_write_slice_(o.cache->k, 2, o.cache->length, k);
-        cj_write_slice_(o.cache->v, 2, o.cache->length, v);
-        a.key_length = cj_add(o.cache->length, cj_full(c, (double)key->shape[1], CJ_SCALAR, CJ_I64));
-        k = o.cache->k;
-        v = o.cache->v;
+    cj_tensor *y;
+    if (query == key && key == value && !o.cache) {
+        y = cj_attention_packed(cj_linear_op(query, l->weight, l->bias), l->heads, &a);
+    } else {
+        cj_tensor *q = project(l, query, 0), *k = project(l, key, 1), *v = project(l, value, 2);
+        if (o.cache) { /* what is written stays; the queries see up to the new length */
+            cj_write_slice_(o.cache->k, 2, o.cache->length, k);
+            cj_write_slice_(o.cache->v, 2, o.cache->length, v);
+            a.key_length = cj_add(o.cache->length, cj_full(c, (double)key->shape[1], CJ_SCALAR, CJ_I64));
+            k = o.cache->k;
+            v = o.cache->v;
+        }
+        y = cj_reshape(cj_transpose(cj_attention(q, k, v, &a), 1, 2), CJ_SHAPE(query->shape[0], query->shape[1], l->dim));
     }
-    cj_tensor *y = cj_attention(q, k, v, &a);
-    y = cj_reshape(cj_transpose(y, 1, 2), CJ_SHAPE(query->shape[0], query->shape[1], l->dim));
     y = cj__forward_as(cj_module_child(m, 0), "out_proj", y);
     if (o.cache && !c->error) cj_assign_(o.cache->length, a.key_length);
     cj_grad_mode(c, grad);

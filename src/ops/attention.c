@@ -14,9 +14,10 @@ typedef struct attention_attrs {
     cj_random_attrs base; /* first: plans rewrite base.call */
     double scale, drop;
     int32_t causal, has;
+    int64_t heads; /* of attention_packed */
 } attention_attrs;
 
-/* Inputs q, k, v [, mask] [, key_length]: leading axes broadcast and expanded by cj_attention; `from` is where the optional ones begin. */
+/* Inputs q, k, v (packed: qkv) [, mask] [, key_length]: leading axes broadcast and expanded by cj_attention; `from` is where the optional ones begin. */
 static cj_tensor *mask_of(const attention_attrs *a, cj_tensor *const *in, int from) { return a->has & HAS_MASK ? in[from] : NULL; }
 static cj_tensor *length_of(const attention_attrs *a, cj_tensor *const *in, int from)
 {
@@ -107,6 +108,36 @@ static bool define_composed(cj_ctx *c, const void *attrs, cj_tensor *const *in, 
     return lengths_fit(c, length_of(attrs, in, 3), keys_in(in)) && definition(c, attrs, in, out, false);
 }
 
+/* Part 0, 1 or 2 (q, k, v) of qkv [.., T, 3·D], by heads: [.., heads, T, D/heads]. */
+static cj_tensor *part_of(cj_tensor *qkv, int part, int64_t heads)
+{
+    if (qkv->ctx->error) return qkv->ctx->poison;
+    const int last = qkv->ndim - 1;
+    const int64_t D = qkv->shape[last] / 3;
+    cj_shape s = cj__shape(qkv);
+    s.dim[last] = heads, s.dim[last + 1] = D / heads, s.ndim++;
+    return cj_transpose(cj_reshape(cj_slice(qkv, -1, part * D, (part + 1) * D, 1), s), -3, -2);
+}
+/* [.., heads, T, d] -> [.., T, heads·d] */
+static cj_tensor *side_by_side(cj_tensor *y, const cj_tensor *qkv)
+{
+    if (qkv->ctx->error) return qkv->ctx->poison;
+    cj_shape s = cj__shape(qkv);
+    s.dim[s.ndim - 1] /= 3;
+    return cj_reshape(cj_transpose(y, -3, -2), s);
+}
+
+static bool define_packed(cj_ctx *c, const void *attrs, cj_tensor *const *in, int nin, cj_tensor **out)
+{
+    const attention_attrs *a = attrs;
+    cj_tensor *qkv = in[0], *parts[5] = { part_of(qkv, 0, a->heads), part_of(qkv, 1, a->heads), part_of(qkv, 2, a->heads) };
+    for (int i = 1; i < nin; i++) parts[i + 2] = in[i];
+    if (c->error || !lengths_fit(c, length_of(a, in, 1), keys_in(parts)) || !definition(c, a, parts, out, true)) return false;
+    out[0] = side_by_side(out[0], qkv);
+    if (is_half(qkv)) out[2] = side_by_side(out[2], qkv);
+    return c->error == CJ_OK;
+}
+
 /* ---- kernels ----------------------------------------------------------------------------------------------------------------------------------- */
 
 /* Values on a device are not looked at: they would have to be waited for. */
@@ -133,11 +164,10 @@ static cj_heads heads_of(const cj_tensor *t, int axes)
 }
 
 /* What forward and backward have in common; `from` is where mask and length begin among the inputs. */
-static cj_attention_job job_of(const cj_call *call, int from)
+static cj_attention_job job_with(const cj_call *call, const cj_tensor *q, const cj_tensor *k, const cj_tensor *v, int from)
 {
     const attention_attrs *a = call->attrs;
-    const cj_tensor *q = call->in[0], *k = call->in[1], *v = call->in[2], *mask = mask_of(a, call->in, from),
-                    *length = length_of(a, call->in, from);
+    const cj_tensor *mask = mask_of(a, call->in, from), *length = length_of(a, call->in, from);
     cj_attention_job j = { .t = (cj_dtype)q->dtype,
                            .leads = q->ndim - 2,
                            .heads = 1,
@@ -160,6 +190,37 @@ static cj_attention_job job_of(const cj_call *call, int from)
     if (mask) j.mask = heads_of(mask, 2), j.mask_type = (cj_dtype)mask->dtype;
     if (length) j.length = heads_of(length, 0);
     return j;
+}
+
+static cj_attention_job job_of(const cj_call *call, int from) { return job_with(call, call->in[0], call->in[1], call->in[2], from); }
+
+/* A header over x [.., T, width·heads·d] that shows part `part` of it by heads: [.., heads, T, d]. */
+static cj_tensor by_heads(const cj_tensor *x, int part, int64_t heads, int64_t d)
+{
+    const int t = x->ndim - 2;
+    cj_tensor y = { .data = x->data + part * heads * d * (int64_t)cj_dtype_size((cj_dtype)x->dtype), .dtype = x->dtype };
+    y.ndim = (uint8_t)(x->ndim + 1);
+    memcpy(y.shape, x->shape, (size_t)t * sizeof y.shape[0]);
+    memcpy(y.stride, x->stride, (size_t)t * sizeof y.stride[0]);
+    y.shape[t] = heads, y.shape[t + 1] = x->shape[t], y.shape[t + 2] = d;
+    y.stride[t] = d, y.stride[t + 1] = x->stride[t], y.stride[t + 2] = 1;
+    return y;
+}
+static int64_t packed_d(const cj_call *call)
+{
+    return call->in[0]->shape[call->in[0]->ndim - 1] / (3 * ((const attention_attrs *)call->attrs)->heads);
+}
+static cj_attention_job packed_job(const cj_call *call, int from)
+{
+    const int64_t heads = ((const attention_attrs *)call->attrs)->heads, d = packed_d(call);
+    const cj_tensor q = by_heads(call->in[0], 0, heads, d), k = by_heads(call->in[0], 1, heads, d), v = by_heads(call->in[0], 2, heads, d);
+    return job_with(call, &q, &k, &v, from);
+}
+/* Part `part` of a tensor like the results, for the job. */
+static cj_heads packed_heads(const cj_call *call, const cj_tensor *x, int part)
+{
+    const cj_tensor y = by_heads(x, part, ((const attention_attrs *)call->attrs)->heads, packed_d(call));
+    return heads_of(&y, 2);
 }
 
 static bool run_job(cj_ctx *c, const cj_attention_job *j, bool backward)
@@ -185,7 +246,31 @@ static bool run_attention(cj_call *call)
 {
     cj_attention_job j = job_of(call, 3);
     if (!lengths_fit(call->ctx, length_of(call->attrs, call->in, 3), j.tk)) return false;
-    j.o = call->out[0]->data;
+    j.o = heads_of(call->out[0], 2);
+    j.lse = call->out[1]->data;
+    j.wide = is_half(call->in[0]) ? (float *)(void *)call->out[2]->data : NULL;
+    return j.heads == 0 || j.tq == 0 || run_job(call->ctx, &j, false);
+}
+
+/* The same for qkv [.., T, 3·D]: o is [.., T, D]. */
+static bool infer_packed(cj_call *call)
+{
+    const cj_tensor *x = call->in[0];
+    const int t = x->ndim - 2;
+    const int64_t heads = ((const attention_attrs *)call->attrs)->heads;
+    int64_t shape[CJ_MAX_DIMS], rows[CJ_MAX_DIMS];
+    memcpy(shape, x->shape, sizeof shape);
+    memcpy(rows, x->shape, sizeof rows);
+    shape[t + 1] /= 3;
+    rows[t] = heads, rows[t + 1] = x->shape[t];
+    return cj__out(call, 0, (cj_dtype)x->dtype, x->ndim, shape) && cj__out(call, 1, x->dtype == CJ_F64 ? CJ_F64 : CJ_F32, x->ndim, rows) &&
+           cj__out(call, 2, CJ_F32, is_half(x) ? x->ndim : 1, is_half(x) ? shape : &(int64_t){ 0 });
+}
+static bool run_packed(cj_call *call)
+{
+    cj_attention_job j = packed_job(call, 1);
+    if (!lengths_fit(call->ctx, length_of(call->attrs, call->in, 1), j.tk)) return false;
+    j.o = packed_heads(call, call->out[0], 0);
     j.lse = call->out[1]->data;
     j.wide = is_half(call->in[0]) ? (float *)(void *)call->out[2]->data : NULL;
     return j.heads == 0 || j.tq == 0 || run_job(call->ctx, &j, false);
@@ -201,12 +286,29 @@ static bool infer_attention_bwd(cj_call *call)
 static bool run_attention_bwd(cj_call *call)
 {
     cj_attention_job j = job_of(call, 6);
-    j.o = call->in[3]->data;
+    j.o = heads_of(call->in[3], 2);
     j.lse = call->in[4]->data;
     j.g = heads_of(call->in[5], 2);
-    j.dq = call->out[0]->data;
-    j.dk = call->out[1]->data;
-    j.dvalue = call->out[2]->data;
+    j.dq = heads_of(call->out[0], 2);
+    j.dk = heads_of(call->out[1], 2);
+    j.dvalue = heads_of(call->out[2], 2);
+    return j.heads == 0 || run_job(call->ctx, &j, true);
+}
+
+/* Inputs qkv, o, lse, do [, mask] [, key_length]. */
+static bool infer_packed_bwd(cj_call *call)
+{
+    return cj__out(call, 0, (cj_dtype)call->in[0]->dtype, call->in[0]->ndim, call->in[0]->shape);
+}
+static bool run_packed_bwd(cj_call *call)
+{
+    cj_attention_job j = packed_job(call, 4);
+    j.o = packed_heads(call, call->in[1], 0);
+    j.lse = call->in[2]->data;
+    j.g = packed_heads(call, call->in[3], 0);
+    j.dq = packed_heads(call, call->out[0], 0);
+    j.dk = packed_heads(call, call->out[0], 1);
+    j.dvalue = packed_heads(call, call->out[0], 2);
     return j.heads == 0 || run_job(call->ctx, &j, true);
 }
 
@@ -226,9 +328,20 @@ static double flops_attention_bwd(const cj_call *call)
     const cj_attention_job j = job_of(call, 6);
     return 2 * pairs(&j) * (double)(3 * j.d + 2 * j.dv);
 }
+static double flops_packed(const cj_call *call)
+{
+    const cj_attention_job j = packed_job(call, 1);
+    return 4 * pairs(&j) * (double)j.d;
+}
+static double flops_packed_bwd(const cj_call *call)
+{
+    const cj_attention_job j = packed_job(call, 4);
+    return 10 * pairs(&j) * (double)j.d;
+}
 
 static void d_attention(cj_vjp_args *v);
-enum { ATTENTION, COMPOSED, ATTENTION_BWD };
+static void d_packed(cj_vjp_args *v);
+enum { ATTENTION, COMPOSED, ATTENTION_BWD, PACKED, PACKED_BWD };
 const cj_op cj__ops_attention[] = {
     [ATTENTION] = { .name = "attention",
                     .family = "attention",
@@ -262,6 +375,30 @@ const cj_op cj__ops_attention[] = {
                         .infer = infer_attention_bwd,
                         .run = run_attention_bwd,
                         .flops = flops_attention_bwd },
+    [PACKED] = { .name = "attention_packed",
+                 .family = "attention",
+                 .kind = CJ_COMPOSITE,
+                 .flags = CJ_OP_RANDOM,
+                 .nin = -1,
+                 .nout = 3,
+                 .attr_size = sizeof(attention_attrs),
+                 .save_in = 7,
+                 .save_out = 7,
+                 .infer = infer_packed,
+                 .run = run_packed,
+                 .vjp = d_packed,
+                 .define = define_packed,
+                 .flops = flops_packed },
+    [PACKED_BWD] = { .name = "attention_packed_backward",
+                     .family = "attention",
+                     .kind = CJ_INTERNAL,
+                     .flags = CJ_OP_NOGRAD | CJ_OP_RANDOM,
+                     .nin = -1,
+                     .nout = 1,
+                     .attr_size = sizeof(attention_attrs),
+                     .infer = infer_packed_bwd,
+                     .run = run_packed_bwd,
+                     .flops = flops_packed_bwd },
 };
 CJ_OP_TABLE(attention);
 
@@ -276,6 +413,14 @@ static void d_attention(cj_vjp_args *v)
     for (int i = 3; i < v->nin; i++) in[i + 3] = v->in[i];
     cj__apply_n(v->ctx, &cj__ops_attention[ATTENTION_BWD], v->attrs, in, v->nin + 3, out);
     for (int i = 0; i < 3; i++) v->gin[i] = out[i];
+}
+
+static void d_packed(cj_vjp_args *v)
+{
+    if (!v->g[0]) return;
+    cj_tensor *in[6] = { v->in[0], v->out[is_half(v->in[0]) ? 2 : 0], v->out[1], with_plain_rows(v->g[0]) };
+    for (int i = 1; i < v->nin; i++) in[i + 3] = v->in[i];
+    cj__apply_n(v->ctx, &cj__ops_attention[PACKED_BWD], v->attrs, in, v->nin + 3, v->gin);
 }
 
 /* ---- public ---------------------------------------------------------------------------------------------------------------------------------------- */
@@ -367,21 +512,41 @@ static cj_tensor *fitting_mask(cj_tensor *mask, int leads, const int64_t *lead, 
 }
 
 /* A length per head; NULL after an error. */
-static cj_tensor *fitting_length(cj_tensor *length, const cj_tensor *q, int leads, const int64_t *lead)
+static cj_tensor *fitting_length(cj_tensor *length, int own, int leads, const int64_t *lead)
 {
     cj_ctx *c = length->ctx;
-    bool ok = length->dtype == CJ_I64 && (length->ndim == 0 || length->ndim == q->ndim - 2);
+    bool ok = length->dtype == CJ_I64 && (length->ndim == 0 || length->ndim == own);
     for (int i = 1; i <= length->ndim && ok; i++) {
         const int64_t size = length->shape[length->ndim - i];
         ok = size == 1 || size == lead[leads - i];
     }
     if (!ok) {
         cj__error(c, CJ_ESHAPE, "attention: key_length is %s %s; i64, 0-d or of q's %d leading axes expected",
-                  cj_dtype_name((cj_dtype)length->dtype), cj__tensor_text(length), q->ndim - 2);
+                  cj_dtype_name((cj_dtype)length->dtype), cj__tensor_text(length), own);
         return NULL;
     }
     return with_leads(length, 0, leads, lead);
 }
+
+/* The options but for mask and length: poison or wrong values are an error. */
+static bool options_fit(cj_ctx *c, const cj_attention_opts *o)
+{
+    if ((o->mask && !cj__usable(c, "attention", 3, o->mask)) || (o->key_length && !cj__usable(c, "attention", 4, o->key_length)))
+        return false;
+    if (!(o->dropout >= 0 && o->dropout <= 1)) return cj__error(c, CJ_EVALUE, "attention: dropout %g is outside [0, 1]", o->dropout);
+    return true;
+}
+static attention_attrs attrs_of(const cj_ctx *c, const cj_attention_opts *o, int64_t d)
+{
+    return (attention_attrs){ .base = { c->rng.seed, CJ_STREAM_DROPOUT, c->rng.call[CJ_STREAM_DROPOUT] },
+                              .scale = o->scale != 0 ? o->scale
+                                       : d           ? 1 / sqrt((double)d)
+                                                     : 1,
+                              .drop = o->dropout,
+                              .causal = o->causal,
+                              .has = (o->mask ? HAS_MASK : 0) | (o->key_length ? HAS_LENGTH : 0) };
+}
+static bool is_learnt(const cj_ctx *c, const cj_tensor *mask) { return mask && cj__requires(mask) && c->grad_enabled; }
 
 static cj_tensor *attend(cj_tensor *q, cj_tensor *k, cj_tensor *v, const cj_attention_opts *opts, bool by_definition)
 {
@@ -393,9 +558,7 @@ static cj_tensor *attend(cj_tensor *q, cj_tensor *k, cj_tensor *v, const cj_atte
     if (c->error) return c->poison;
     for (int i = 0; i < 3; i++)
         if (!cj__usable(c, "attention", i, in[i])) return c->poison;
-    if ((o.mask && !cj__usable(c, "attention", 3, o.mask)) || (o.key_length && !cj__usable(c, "attention", 4, o.key_length)))
-        return c->poison;
-    if (!(o.dropout >= 0 && o.dropout <= 1)) return cj_fail(c, CJ_EVALUE, "attention: dropout %g is outside [0, 1]", o.dropout);
+    if (!options_fit(c, &o)) return c->poison;
     int64_t of_q[CJ_MAX_DIMS], of_k[CJ_MAX_DIMS];
     const int most = q->ndim > k->ndim ? q->ndim : k->ndim, leads = (most > v->ndim ? most : v->ndim) - 2;
     if (!operands_fit(in) || !leading_axes(in, leads, of_q, of_k)) return c->poison;
@@ -404,18 +567,11 @@ static cj_tensor *attend(cj_tensor *q, cj_tensor *k, cj_tensor *v, const cj_atte
         in[i] = with_leads(in[i], 2, leads, i ? of_k : of_q);
         if (!in[i]) return c->poison;
     }
-    attention_attrs a = { .base = { c->rng.seed, CJ_STREAM_DROPOUT, c->rng.call[CJ_STREAM_DROPOUT] },
-                          .scale = o.scale != 0 ? o.scale
-                                   : d          ? 1 / sqrt((double)d)
-                                                : 1,
-                          .drop = o.dropout,
-                          .causal = o.causal,
-                          .has = (o.mask ? HAS_MASK : 0) | (o.key_length ? HAS_LENGTH : 0) };
+    const attention_attrs a = attrs_of(c, &o, d);
     if (o.mask && !(in[n++] = fitting_mask(o.mask, leads, of_q, tq, tk))) return c->poison;
-    if (o.key_length && !(in[n++] = fitting_length(o.key_length, q, leads, of_q))) return c->poison;
+    if (o.key_length && !(in[n++] = fitting_length(o.key_length, q->ndim - 2, leads, of_q))) return c->poison;
 
-    const bool learnt = o.mask && cj__requires(o.mask) && c->grad_enabled;
-    const bool composed = by_definition || learnt || (q->st->device && !c->backend->find("attention"));
+    const bool composed = by_definition || is_learnt(c, o.mask) || (q->st->device && !c->backend->find("attention"));
     for (int i = 0; i < 3 && !composed; i++) in[i] = with_plain_rows(in[i]);
     cj_tensor *out[3];
     if (cj__apply_n(c, &cj__ops_attention[composed ? COMPOSED : ATTENTION], &a, in, n, out) && a.drop > 0) c->rng.call[CJ_STREAM_DROPOUT]++;
@@ -425,4 +581,31 @@ cj_tensor *cj_attention(cj_tensor *q, cj_tensor *k, cj_tensor *v, const cj_atten
 cj_tensor *cj__attention_composed(cj_tensor *q, cj_tensor *k, cj_tensor *v, const cj_attention_opts *opts)
 {
     return attend(q, k, v, opts, true);
+}
+
+cj_tensor *cj_attention_packed(cj_tensor *qkv, int64_t heads, const cj_attention_opts *opts)
+{
+    const cj_attention_opts o = opts ? *opts : (cj_attention_opts){ 0 };
+    if (!qkv) return NULL;
+    cj_ctx *c = qkv->ctx;
+    if (c->error || !cj__usable(c, "attention_packed", 0, qkv) || !options_fit(c, &o)) return c->poison;
+    const int last = qkv->ndim - 1;
+    if (last < 1 || last + 2 > CJ_MAX_DIMS || heads < 1 || heads > INT64_MAX / 3 || qkv->shape[last] % (3 * heads) != 0)
+        return cj_fail(c, CJ_ESHAPE, "attention_packed: %s with %lld heads; [.., T, 3·heads·d] expected", cj__tensor_text(qkv),
+                       (long long)heads);
+    if (!cj_dtype_is_float((cj_dtype)qkv->dtype))
+        return cj_fail(c, CJ_EDTYPE, "attention_packed: the input is %s; a float type expected", cj_dtype_name((cj_dtype)qkv->dtype));
+    if (is_learnt(c, o.mask) || (qkv->st->device && !c->backend->find("attention_packed")))
+        return side_by_side(cj_attention(part_of(qkv, 0, heads), part_of(qkv, 1, heads), part_of(qkv, 2, heads), &o), qkv);
+    int64_t lead[CJ_MAX_DIMS];
+    memcpy(lead, qkv->shape, sizeof lead);
+    lead[last - 1] = heads;
+    attention_attrs a = attrs_of(c, &o, qkv->shape[last] / (3 * heads));
+    a.heads = heads;
+    cj_tensor *in[3] = { with_plain_rows(qkv) }, *out[3];
+    int n = 1;
+    if (o.mask && !(in[n++] = fitting_mask(o.mask, last, lead, qkv->shape[last - 1], qkv->shape[last - 1]))) return c->poison;
+    if (o.key_length && !(in[n++] = fitting_length(o.key_length, last, last, lead))) return c->poison;
+    if (cj__apply_n(c, &cj__ops_attention[PACKED], &a, in, n, out) && a.drop > 0) c->rng.call[CJ_STREAM_DROPOUT]++;
+    return out[0];
 }

@@ -226,8 +226,8 @@ CJ_INLINE void few_row(cj_dtype t, const cj_attention_job *j, int64_t h, int64_t
     const bool seen = top != -INFINITY;
     const int64_t to = h * j->tq + i;
     for (int64_t e = 0; e < j->dv; e += CJ_VL) vf_store(o + e, vf_load(o + e) * vf_set1(seen ? 1 / sum : 0));
-    if (j->wide) store_rows(CJ_F32, o, 1, j->dv, 1, j->wide + to * j->dv);
-    store_rows(t, o, 1, j->dv, 1, (char *)j->o + to * j->dv * elem);
+    if (j->wide) store_rows(CJ_F32, o, 1, j->dv, 1, wide_at(j, h, i), j->o.row);
+    store_rows(t, o, 1, j->dv, 1, result_at(j, &j->o, elem, h, false, i), j->o.row);
     ((float *)j->lse)[to] = seen ? top * LN2 + vf_log(vf_set1(sum))[0] : INFINITY;
 }
 

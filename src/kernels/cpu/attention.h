@@ -30,10 +30,11 @@ typedef struct cj_attention_job {
     double scale;
     double drop; /* probability that a weight is dropped, and its random numbers: element (head·tq + i)·tk + j of this draw */
     uint64_t seed, stream, call;
-    void *o, *lse;          /* contiguous [heads, tq, dv] and [heads, tq]; lse (f32, f64 for f64) is +inf where nothing is seen */
-    float *wide;            /* of bf16 and f16, forward: o before it is rounded, contiguous; backward gets it as o. Else NULL */
-    cj_heads g;             /* backward: gradient of o */
-    void *dq, *dk, *dvalue; /* contiguous, of t */
+    cj_heads o;              /* [heads, tq, dv], rows with unit stride */
+    void *lse;               /* contiguous [heads, tq], f32 (f64 for f64): +inf where nothing is seen */
+    float *wide;             /* of bf16 and f16, forward: o before it is rounded, with o's strides; backward gets it as o. Else NULL */
+    cj_heads g;              /* backward: gradient of o */
+    cj_heads dq, dk, dvalue; /* of t, rows with unit stride */
 } cj_attention_job;
 
 typedef size_t cj_attention_workspace_fn(const cj_attention_job *j, bool backward, int threads); /* bytes of scratch; linear in tk */

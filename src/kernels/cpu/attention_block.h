@@ -171,14 +171,14 @@ static void load_rows(cj_dtype t, const void *from, int64_t from_row, int64_t n,
     memset(to + n * wide, 0, (size_t)((rows - n) * wide) * sizeof *to);
 }
 
-/* The first `width` numbers of n rows, times `scale`, to contiguous rows of type t. */
-static void store_rows(cj_dtype t, real *from, int64_t n, int64_t width, real scale, void *to)
+/* The first `width` numbers of n rows, times `scale`, to rows of type t, `to_row` numbers apart. */
+static void store_rows(cj_dtype t, real *from, int64_t n, int64_t width, real scale, void *to, int64_t to_row)
 {
     const int64_t wide = padded(width), elem = cj__elem_size(t);
     const vr s = vr_set1(scale);
     for (int64_t i = 0; i < n; i++) {
         real *x = from + i * wide;
-        char *y = (char *)to + i * width * elem;
+        char *y = (char *)to + i * to_row * elem;
         const bool direct = t == REAL && width == wide;
         for (int64_t e = 0; e < wide; e += LANES) vr_store(direct ? (real *)y + e : x + e, vr_load(x + e) * s);
         if (!direct) CJ_K(cj__convert)(REAL, x, t, y, width);
@@ -239,6 +239,19 @@ static const void *head_of(const cj_attention_job *j, const cj_heads *x, int64_t
         h /= j->lead[a];
     }
     return (const char *)x->data + at * elem;
+}
+
+/* Where row i of head h of a result begins. */
+static char *result_at(const cj_attention_job *j, const cj_heads *x, int64_t elem, int64_t h, bool shared, int64_t i)
+{
+    const char *head = head_of(j, x, elem, h, shared);
+    return (char *)x->data + (head - (const char *)x->data) + i * x->row * elem;
+}
+static float *wide_at(const cj_attention_job *j, int64_t h, int64_t i)
+{
+    cj_heads x = j->o;
+    x.data = j->wide;
+    return (float *)(void *)result_at(j, &x, sizeof(float), h, false, i);
 }
 
 /* Keys, values and what can be seen of them by head h. */
@@ -489,8 +502,8 @@ static void forward_block(const cj_attention_job *j, room *r, const head *x, int
         vr_store(lse + lane, vr_at_most(most, never, vr_set1((real)INFINITY), vr_fma(most, vr_set1(LN2), vr_log(total))));
     }
     transpose(r->out_t, BLOCK, wide, b.n_vectors * LANES, r->out_rows, wide);
-    if (j->wide) store_rows(CJ_F32, r->out_rows, b.n, j->dv, 1, j->wide + (x->h * j->tq + first) * j->dv);
-    store_rows(j->t, r->out_rows, b.n, j->dv, 1, (char *)j->o + (x->h * j->tq + first) * j->dv * elem);
+    if (j->wide) store_rows(CJ_F32, r->out_rows, b.n, j->dv, 1, wide_at(j, x->h, first), j->o.row);
+    store_rows(j->t, r->out_rows, b.n, j->dv, 1, result_at(j, &j->o, elem, x->h, false, first), j->o.row);
     memcpy((real *)j->lse + x->h * j->tq + first, lse, (size_t)b.n * sizeof(real));
 }
 
@@ -522,7 +535,7 @@ static void load_statistics(const cj_attention_job *j, const head *x, const quer
 {
     const int64_t wide = padded(j->dv), at = x->h * j->tq + b->first, lanes = b->n_vectors * LANES;
     for (int64_t i = 0; i < lanes; i++) lse[i] = i < b->n ? ((const real *)j->lse)[at + i] * LOG2E : (real)INFINITY;
-    load_rows(REAL, (const real *)j->o + at * j->dv, j->dv, b->n, j->dv, 1, r->out_rows, lanes);
+    load_rows(REAL, result_at(j, &j->o, sizeof(real), x->h, false, b->first), j->o.row, b->n, j->dv, 1, r->out_rows, lanes);
     transpose(r->out_rows, wide, lanes, wide, r->out_t, BLOCK);
     for (int64_t i = 0; i < lanes; i += LANES) {
         vr sum = vr_set1(0);
@@ -563,7 +576,7 @@ static void backward_block(const cj_attention_job *j, room *r, const head *x, in
     }
     if (wanted & FOR_QUERIES) {
         transpose(r->out_t, BLOCK, d, b.n_vectors * LANES, r->out_rows, d);
-        store_rows(j->t, r->out_rows, b.n, j->d, (real)j->scale, (char *)j->dq + (x->h * j->tq + first) * j->d * elem);
+        store_rows(j->t, r->out_rows, b.n, j->d, (real)j->scale, result_at(j, &j->dq, elem, x->h, false, first), j->dq.row);
     }
 }
 
@@ -578,8 +591,8 @@ static void backward_keys(const cj_attention_job *j, room *r, head *x, int64_t s
         for (int64_t first = 0; first < j->tq; first += BLOCK) backward_block(j, r, x, first, key0, key1, wanted);
     }
     /* the queries carry scale·log2(e) */
-    store_rows(j->t, r->dk, n, j->d, LN2, (char *)j->dk + (shared * j->tk + key0) * j->d * elem);
-    store_rows(j->t, r->dv, n, j->dv, 1, (char *)j->dvalue + (shared * j->tk + key0) * j->dv * elem);
+    store_rows(j->t, r->dk, n, j->d, LN2, result_at(j, &j->dk, elem, shared * j->group, true, key0), j->dk.row);
+    store_rows(j->t, r->dv, n, j->dv, 1, result_at(j, &j->dvalue, elem, shared * j->group, true, key0), j->dvalue.row);
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------------------------------------------- */
