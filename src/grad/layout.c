@@ -1,4 +1,5 @@
-/* Where every temporary of a plan lives: liveness over the kernels, large results as late as possible, then offsets in one arena, each at the lowest place that is free during its life. */
+/* Where every temporary of a plan lives: liveness over the kernels, large results as late as possible, elementwise results in the place of an operand that ends there, then
+ * offsets in one arena, each at the lowest place that is free during its life. */
 #include <stdlib.h>
 
 #include "grad/plan.h"
@@ -18,7 +19,7 @@ static bool skipped(const cj_kernel *k, int slot)
     return k->kind == CJ_KERNEL_PRODUCT && k->in_place >= 0 && k->step->arg[k->step->nin].slot == slot;
 }
 
-static void find_lives(cj_trace *t, const cj_compiled *p)
+void cj__plan_lives(cj_trace *t, const cj_compiled *p)
 {
     for (int i = 0; i < t->n_slots; i++) t->slot[i].first = t->slot[i].last = -1;
     for (int i = 0; i < p->n; i++) {
@@ -32,6 +33,45 @@ static void find_lives(cj_trace *t, const cj_compiled *p)
     }
     for (int i = 0; i < t->n_slots; i++)
         if (t->slot[i].output && t->slot[i].first >= 0) t->slot[i].last = p->n;
+}
+
+/* ---- sharing ----------------------------------------------------------------------------------------------------------------------------------- */
+
+enum { SHARED = 64 << 10 }; /* bytes from which on a result may take the place of an operand */
+
+/* All of a slot, element by element in the order of the loop, in the type the program computes in: read or written where it lies. */
+static bool lies_whole(const cj_trace *t, const cj_kernel *k, const cj_arg *a)
+{
+    int64_t run = 1;
+    for (int d = k->ndim - 1; d >= 0; d--) {
+        if (k->shape[d] != 1 && a->stride[d] != run) return false;
+        run *= k->shape[d];
+    }
+    const cj_slot *s = &t->slot[a->slot];
+    return s->kind == CJ_SLOT_TEMP && !s->device && a->offset == 0 && a->dtype == k->prog->compute &&
+           s->bytes == (size_t)run * cj_dtype_size((cj_dtype)a->dtype);
+}
+
+/* The input of an elementwise kernel whose place output o can take, because nobody reads it afterwards (and no output before o took it); -1: none.  The engine reads an
+ * element of such an input before it writes there. */
+static int shared_input(const cj_trace *t, const cj_compiled *p, int at, int o)
+{
+    const cj_kernel *k = &p->kernel[at];
+    const cj_arg *y = &k->ew[k->prog->n_in + o];
+    if (t->slot[y->slot].bytes < SHARED || t->slot[y->slot].first != at || !lies_whole(t, k, y)) return -1;
+    for (int i = 0; i < k->prog->n_in; i++) {
+        const cj_arg *x = &k->ew[i];
+        const cj_slot *s = &t->slot[x->slot];
+        if (s->last != at || s->first == at || s->output || s->bytes != t->slot[y->slot].bytes || !lies_whole(t, k, x)) continue;
+        bool free_to_take = true;
+        for (int q = 0; q < k->prog->n_in; q++) free_to_take &= k->ew[q].slot != x->slot || lies_whole(t, k, &k->ew[q]);
+        for (int q = 0; q < o; q++) {
+            const int taken = shared_input(t, p, at, q);
+            free_to_take &= taken < 0 || k->ew[taken].slot != x->slot;
+        }
+        if (free_to_take) return i;
+    }
+    return -1;
 }
 
 typedef struct piece {
@@ -96,17 +136,19 @@ static size_t place_all(cj_trace *t, piece *list, int n, int (*order)(const void
     return bytes;
 }
 
-/* Bytes that are alive at once, at most. */
-static size_t most_live(const cj_trace *t, const cj_compiled *p)
+size_t cj__plan_most_live(const cj_trace *t, const cj_compiled *p, int *at)
 {
     size_t most = 0;
+    *at = 0;
     for (int k = 0; k <= p->n; k++) {
         size_t live = 0;
         for (int i = 0; i < t->n_slots; i++) {
             const cj_slot *s = &t->slot[i];
             if (s->kind == CJ_SLOT_TEMP && s->first >= 0 && s->first <= k && k <= s->last) live += piece_bytes(s);
         }
-        if (live > most) most = live;
+        for (int o = 0; k < p->n && p->kernel[k].kind == CJ_KERNEL_FUSED && o < p->kernel[k].prog->n_out; o++)
+            if (shared_input(t, p, k, o) >= 0) live -= piece_bytes(&t->slot[p->kernel[k].ew[p->kernel[k].prog->n_in + o].slot]);
+        if (live > most) most = live, *at = k;
     }
     return most;
 }
@@ -161,7 +203,8 @@ static int late_place(const cj_trace *t, const cj_compiled *p, int i)
 /* Large results of small operands, as the gradients of weights are, are made as late as they can be, if less is alive at once then. */
 static bool delay(cj_ctx *c, cj_trace *t, cj_compiled *p)
 {
-    const size_t bytes = (size_t)(p->n + 1) * sizeof *p->kernel, before = most_live(t, p);
+    int at;
+    const size_t bytes = (size_t)(p->n + 1) * sizeof *p->kernel, before = cj__plan_most_live(t, p, &at);
     cj_kernel *was = cj__alloc(c, bytes);
     if (!was) return false;
     memcpy(was, p->kernel, (size_t)p->n * sizeof *was);
@@ -171,11 +214,11 @@ static bool delay(cj_ctx *c, cj_trace *t, cj_compiled *p)
         const cj_kernel k = p->kernel[i];
         memmove(&p->kernel[i], &p->kernel[i + 1], (size_t)(to - 1 - i) * sizeof k);
         p->kernel[to - 1] = k;
-        find_lives(t, p);
+        cj__plan_lives(t, p);
     }
-    if (most_live(t, p) > before - before / 20) { /* locality is worth more */
+    if (cj__plan_most_live(t, p, &at) > before - before / 20) { /* locality is worth more */
         memcpy(p->kernel, was, (size_t)p->n * sizeof *was);
-        find_lives(t, p);
+        cj__plan_lives(t, p);
     }
     cj__free(c, was, bytes);
     return true;
@@ -183,15 +226,35 @@ static bool delay(cj_ctx *c, cj_trace *t, cj_compiled *p)
 
 /* ---- places ------------------------------------------------------------------------------------------------------------------------------------ */
 
+/* Results that take the place of an operand live as one slot with it: home[result] is the slot that stands for both, of other slots themselves. */
+static void share(cj_trace *t, const cj_compiled *p, int *home)
+{
+    for (int i = 0; i < t->n_slots; i++) home[i] = i;
+    for (int k = 0; k < p->n; k++) {
+        const cj_kernel *x = &p->kernel[k];
+        for (int o = 0; x->kind == CJ_KERNEL_FUSED && o < x->prog->n_out; o++) {
+            const int i = shared_input(t, p, k, o);
+            if (i >= 0) home[x->ew[x->prog->n_in + o].slot] = home[x->ew[i].slot];
+        }
+    }
+    for (int i = 0; i < t->n_slots; i++) {
+        if (home[i] == i) continue;
+        if (t->slot[home[i]].last < t->slot[i].last) t->slot[home[i]].last = t->slot[i].last;
+        t->slot[i].first = -1;
+    }
+}
+
 static bool place(cj_ctx *c, cj_trace *t, cj_compiled *p)
 {
-    piece *list = cj__alloc(c, (size_t)(t->n_slots + 1) * sizeof *list);
+    const size_t size = (size_t)(t->n_slots + 1) * (sizeof(piece) + sizeof(int));
+    piece *list = cj__alloc(c, size);
     if (!list) return false;
-    int n = 0;
+    int n = 0, at, *home = (int *)(void *)(list + t->n_slots + 1);
+    p->bound = cj__plan_most_live(t, p, &at);
+    share(t, p, home);
     for (int i = 0; i < t->n_slots; i++)
         if (t->slot[i].kind == CJ_SLOT_TEMP && t->slot[i].first >= 0)
             list[n++] = (piece){ i, t->slot[i].first, t->slot[i].last, piece_bytes(&t->slot[i]) };
-    p->bound = most_live(t, p);
     static int (*const order[])(const void *, const void *) = { larger_first, longer_first, earlier_first, later_first };
     enum { ORDERS = sizeof order / sizeof *order };
     int best = 0;
@@ -201,7 +264,8 @@ static bool place(cj_ctx *c, cj_trace *t, cj_compiled *p)
         if (bytes < least) best = i, least = bytes;
     }
     p->bytes = place_all(t, list, n, order[best]);
-    cj__free(c, list, (size_t)(t->n_slots + 1) * sizeof *list);
+    for (int i = 0; i < t->n_slots; i++) t->slot[i].offset = t->slot[home[i]].offset;
+    cj__free(c, list, size);
     return true;
 }
 
@@ -278,9 +342,10 @@ static bool bind(cj_ctx *c, cj_trace *t, cj_compiled *p)
 
 bool cj__plan_layout(cj_ctx *c, cj_trace *t, cj_compiled *p)
 {
-    find_lives(t, p);
-    if (!delay(c, t, p) || !place(c, t, p)) return false;
-    bool device = c->backend != NULL;
+    const bool device = c->backend != NULL;
+    cj__plan_lives(t, p);
+    if (!delay(c, t, p) || (!device && !cj__plan_recompute(c, t, p)) || !place(c, t, p)) return false;
+    if (!device) cj_memory_trim(c); /* what the trace and earlier steps left would lie beside the arena, unused */
     p->arena = cj__storage_new(c, p->bytes ? p->bytes : 64, device);
     if (!p->arena) return false;
     p->arena->persistent = 1;

@@ -2,6 +2,7 @@
  *
  *   trace.c   records a step, compares two recordings
  *   fuse.c    dead code, elementwise chains into programs, chains into the product before them
+ *   recompute.c  what is made again instead of being kept
  *   layout.c  liveness, buffer offsets, the max-live bound
  *   plan.c    the public calls, the cache, the replay
  */
@@ -111,7 +112,14 @@ void cj__trace_free(cj_trace *t);
 /* true where both recorded the same; otherwise an error that names the first difference. */
 bool cj__trace_same(cj_ctx *c, const cj_trace *a, const cj_trace *b);
 
+/* Another temporary of the same size; its number, or -1 after CJ_EMEMORY. */
+int cj__trace_slot_like(cj_trace *t, int slot);
+
 bool cj__plan_fuse(cj_ctx *c, cj_trace *t, cj_compiled *p);
+/* Finds where every slot is first and last used; bytes that are alive at once, at most, and the kernel at which they are (needs these). */
+void cj__plan_lives(cj_trace *t, const cj_compiled *p);
+size_t cj__plan_most_live(const cj_trace *t, const cj_compiled *p, int *at);
+bool cj__plan_recompute(cj_ctx *c, cj_trace *t, cj_compiled *p);
 bool cj__plan_layout(cj_ctx *c, cj_trace *t, cj_compiled *p);
 
 #endif

@@ -54,6 +54,17 @@ static void *grow(cj_ctx *c, void *array, int n, int *cap, size_t size)
     return p;
 }
 
+int cj__trace_slot_like(cj_trace *t, int slot)
+{
+    cj_slot *array = grow(t->ctx, t->slot, t->n_slots, &t->cap_slots, sizeof *array);
+    if (!array) return -1;
+    t->slot = array;
+    t->slot[t->n_slots] = (cj_slot){
+        .kind = CJ_SLOT_TEMP, .bytes = t->slot[slot].bytes, .offset = -1, .first = -1, .last = -1, .device = t->slot[slot].device
+    };
+    return t->n_slots++;
+}
+
 static cj_slot *slot_add(cj_trace *t, cj_storage *st, cj_slot_kind kind)
 {
     cj_slot *array = grow(t->ctx, t->slot, t->n_slots, &t->cap_slots, sizeof *array);

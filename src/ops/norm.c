@@ -3,8 +3,10 @@
  * What a fused forward saves (mean, 1/std) is an extra output that only the fused backward reads; when the gradient itself is differentiated, the
  * definition is replayed on the saved inputs.
  */
+#include "ops/norm.h"
 #include "cajal/grad.h"
 #include "ops/attrs.h"
+
 #include "ops/ops.h"
 
 /* ---- softmax ------------------------------------------------------------------------------------------------------------------------------ */
@@ -202,6 +204,8 @@ const cj_op cj__ops_norm[] = {
                          .run = run_layer_norm_bwd },
 };
 CJ_OP_TABLE(norm);
+
+bool cj__op_is_layer_norm(const cj_op *op) { return op == &cj__ops_norm[LAYER_NORM]; }
 
 static void d_softmax(cj_vjp_args *v)
 {

@@ -190,11 +190,12 @@ static void d_linear(cj_vjp_args *v)
 {
     cj_tensor *x = v->in[0], *w = v->in[1], *g = v->g[0];
     cj_tensor *g2 = g->ndim == 2 ? g : cj_reshape(g, CJ_SHAPE(x->shape[x->ndim - 1] ? x->numel / x->shape[x->ndim - 1] : 0, w->shape[0]));
+    /* the weights first: x is free before its gradient needs room */
+    if (v->need[1]) v->gin[1] = cj_matmul(cj_t(g2), x->ndim == 2 ? x : cj_reshape(x, CJ_SHAPE(g2->shape[0], x->shape[x->ndim - 1])));
     if (v->need[0]) {
         v->gin[0] = cj_matmul(g2, w);
         if (x->ndim != 2) v->gin[0] = cj_reshape(v->gin[0], cj__shape(x));
     }
-    if (v->need[1]) v->gin[1] = cj_matmul(cj_t(g2), x->ndim == 2 ? x : cj_reshape(x, CJ_SHAPE(g2->shape[0], x->shape[x->ndim - 1])));
     if (v->nin > 2 && v->need[2]) v->gin[2] = cj_sum(g2, &(cj_reduce_opts){ .axes = CJ_AXIS(0) });
 }
 static void j_linear(cj_jvp_args *j)

@@ -1,0 +1,153 @@
+/* Less memory for a plan: results that are cheap to make are made again.
+ *
+ * What a step computes on the way forward and needs again on the way back lies in memory all the time between.  Where such a value is an elementwise chain or a layer
+ * norm of something that is there anyway (the activation of a layer whose input its own derivative reads, too), keeping it costs its bytes and making it again one pass over
+ * memory.  So, while some large value lives across the moment of most memory without being used there, is cheap and has its operands at hand later, a second kernel
+ * makes it again before its first use after that moment (Chen et al., "Training deep nets with sublinear memory cost", 2016, for chains that are worth it without asking).
+ * The kernel is the same, so the bits are.
+ */
+#include "grad/plan.h"
+#include "ops/norm.h"
+
+enum {
+    LARGE = 1 << 20, /* bytes of a value that is worth another kernel */
+    MOST = 64,       /* values that are made again */
+    WORTH = 10,      /* all of this stays undone where it saves less than a tenth */
+};
+
+static bool touches(const cj_kernel *k, int slot)
+{
+    if (k->kind != CJ_KERNEL_FUSED)
+        for (int a = 0; a < k->step->nin + k->step->nout; a++)
+            if (k->step->arg[a].slot == slot) return true;
+    if (k->kind != CJ_KERNEL_CALL)
+        for (int a = 0; a < k->prog->n_in + k->prog->n_out; a++)
+            if (k->ew[a].slot == slot) return true;
+    return false;
+}
+
+static bool writes(const cj_kernel *k, int slot)
+{
+    if (k->kind == CJ_KERNEL_FUSED) return false;
+    for (int a = 0, n = cj__writes(k->step->op, k->step->attrs); a < n; a++)
+        if (k->step->arg[a].slot == slot) return true;
+    return false;
+}
+
+/* The arguments of a cheap kernel that makes `slot`, and how many of them are read; NULL where it is another kind of kernel. */
+static const cj_arg *cheap_arguments(const cj_kernel *k, int slot, int *reads)
+{
+    if (k->kind == CJ_KERNEL_FUSED && k->prog->n_out == 1 && k->ew[k->prog->n_in].slot == slot) {
+        *reads = k->prog->n_in;
+        return k->ew;
+    }
+    if (k->kind == CJ_KERNEL_CALL && cj__op_is_layer_norm(k->step->op) && k->step->arg[k->step->nin].slot == slot) {
+        *reads = k->step->nin;
+        return k->step->arg;
+    }
+    return NULL;
+}
+
+/* Is everything that the kernel `made` reads still there, unchanged, before kernel `again`? */
+static bool at_hand(const cj_trace *t, const cj_compiled *p, const cj_arg *arg, int n, int made, int again)
+{
+    for (int a = 0; a < n; a++) {
+        const cj_slot *s = &t->slot[arg[a].slot];
+        if (s->kind == CJ_SLOT_TEMP ? s->last < again : again > p->first_write) return false;
+        for (int k = made + 1; k < again; k++)
+            if (writes(&p->kernel[k], arg[a].slot)) return false;
+    }
+    return true;
+}
+
+/* Can this slot be made again behind kernel `peak`?  Then the kernel that first uses it there; else -1. */
+static int use_behind(const cj_trace *t, const cj_compiled *p, int slot, int peak)
+{
+    const cj_slot *s = &t->slot[slot];
+    if (s->kind != CJ_SLOT_TEMP || s->output || s->bytes < LARGE || s->first < 0 || s->first >= peak || s->last <= peak) return -1;
+    int reads, again = peak + 1;
+    const cj_arg *arg = cheap_arguments(&p->kernel[s->first], slot, &reads);
+    if (!arg || touches(&p->kernel[peak], slot)) return -1;
+    while (!touches(&p->kernel[again], slot)) again++;
+    for (int k = s->first + 1; k < p->n; k++)
+        if (writes(&p->kernel[k], slot)) return -1;
+    return at_hand(t, p, arg, reads, s->first, again) ? again : -1;
+}
+
+/* A copy of the arguments with `from` renamed. */
+static cj_arg *renamed(cj_ctx *c, cj_compiled *p, const cj_arg *arg, int n, int from, int to)
+{
+    cj_arg *own = cj__region_alloc(c, &p->region, (size_t)(n + 1) * sizeof *own);
+    for (int a = 0; a < n && own; a++) {
+        own[a] = arg[a];
+        if (own[a].slot == from) own[a].slot = to;
+    }
+    return own;
+}
+
+/* The kernel reads, or makes, slot `to` in place of `from`. */
+static bool rename_in(cj_ctx *c, cj_compiled *p, cj_kernel *k, int from, int to)
+{
+    if (!touches(k, from)) return true;
+    if (k->kind != CJ_KERNEL_FUSED) {
+        cj_traced *own = cj__region_alloc(c, &p->region, sizeof *own);
+        if (!own) return false;
+        *own = *k->step;
+        own->arg = renamed(c, p, k->step->arg, k->step->nin + k->step->nout, from, to);
+        if (!own->arg) return false;
+        k->step = own;
+    }
+    if (k->kind == CJ_KERNEL_CALL) return true;
+    k->ew = renamed(c, p, k->ew, CJ_EW_MAX_ARGS, from, to);
+    return k->ew != NULL;
+}
+
+/* Kernel `made` a second time before `again`; from there on its results are the new ones. */
+static bool make_again(cj_ctx *c, cj_trace *t, cj_compiled *p, int made, int again)
+{
+    cj_kernel copy = p->kernel[made];
+    const bool call = copy.kind == CJ_KERNEL_CALL;
+    const int results = call ? copy.step->nout : 1;
+    for (int j = 0; j < results; j++) {
+        const int from = call ? copy.step->arg[copy.step->nin + j].slot : copy.ew[copy.prog->n_in].slot, to = cj__trace_slot_like(t, from);
+        if (to < 0 || !rename_in(c, p, &copy, from, to)) return false;
+        const bool wanted = j == 0; /* the statistics of a norm are small and stay where they are */
+        for (int k = again; k < p->n && wanted; k++)
+            if (!rename_in(c, p, &p->kernel[k], from, to)) return false;
+    }
+    memmove(&p->kernel[again + 1], &p->kernel[again], (size_t)(p->n - again) * sizeof copy);
+    p->kernel[again] = copy;
+    p->n++;
+    p->fused += copy.kind == CJ_KERNEL_FUSED;
+    if (p->first_write >= again) p->first_write++;
+    return true;
+}
+
+bool cj__plan_recompute(cj_ctx *c, cj_trace *t, cj_compiled *p)
+{
+    const size_t bytes = (size_t)(p->n + MOST) * sizeof *p->kernel;
+    cj_kernel *before = p->kernel, *list = cj__region_alloc(c, &p->region, bytes);
+    if (!list) return false;
+    memcpy(list, p->kernel, (size_t)p->n * sizeof *list);
+    const int n = p->n, fused = p->fused, first_write = p->first_write;
+    int peak, best;
+    const size_t was = cj__plan_most_live(t, p, &peak);
+    p->kernel = list;
+    for (int made = 0; made < MOST; made++) {
+        cj__plan_most_live(t, p, &peak);
+        int at = best = -1;
+        for (int i = 0; i < t->n_slots; i++) {
+            if (best >= 0 && t->slot[i].bytes <= t->slot[best].bytes) continue;
+            const int again = use_behind(t, p, i, peak);
+            if (again >= 0) best = i, at = again;
+        }
+        if (best < 0) break;
+        if (!make_again(c, t, p, t->slot[best].first, at)) return false;
+        cj__plan_lives(t, p);
+    }
+    if (cj__plan_most_live(t, p, &peak) > was - was / WORTH) {
+        p->kernel = before, p->n = n, p->fused = fused, p->first_write = first_write;
+        cj__plan_lives(t, p);
+    }
+    return true;
+}

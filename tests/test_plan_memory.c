@@ -1,0 +1,145 @@
+/* What a plan does with memory: results take the place of operands, cheap results are made again; the bits are those of eager mode. */
+#include "support.h"
+
+TEST_CONTEXT(.threads = 2, .seed = 8);
+
+/* ---- made again ------------------------------------------------------------------------------------------------------------------------------------------- */
+
+enum { LAYERS = 5, ROWS = 1024, DIM = 64, WIDE = 256 };
+typedef struct stack {
+    cj_tensor *weight[4 * LAYERS]; /* per layer: scale and shift of the norm, two matrices */
+} stack;
+
+static void stack_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    stack *s = user;
+    cj_tensor *x = in[0], *g[4 * LAYERS];
+    for (int l = 0; l < LAYERS; l++) {
+        cj_tensor **w = s->weight + (ptrdiff_t)4 * l;
+        cj_tensor *h = cj_gelu(cj_linear_op(cj_layer_norm(x, w[0], w[1], 0), w[2], NULL));
+        x = cj_add(x, cj_linear_op(h, w[3], NULL));
+    }
+    out[0] = cj_mean(cj_square(x));
+    cj_grad(out[0], s->weight, 4 * LAYERS, g);
+    for (int i = 0; i < 4; i++) out[1 + i] = g[i]; /* of the first layer: through all the others */
+    const bool grad = cj_no_grad(q);
+    for (int i = 4; i < 4 * LAYERS; i++) cj_assign_(s->weight[i], cj_sub(s->weight[i], cj_mul_scalar(g[i], 0.01)));
+    cj_grad_mode(q, grad);
+}
+
+static void fill(cj_ctx *d, stack *s)
+{
+    for (int i = 0; i < 4 * LAYERS; i++) {
+        const int k = i % 4;
+        cj_shape shape = k < 2 ? CJ_SHAPE(DIM) : k == 2 ? CJ_SHAPE(WIDE, DIM) : CJ_SHAPE(DIM, WIDE);
+        s->weight[i] = cj_param(cj_mul_scalar(cj_randn(d, shape), 0.3));
+    }
+}
+
+static void activations_are_made_again(void **state)
+{
+    (void)state;
+    cj_ctx *d = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 }), *e = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 5 });
+    stack a, b;
+    fill(d, &a);
+    fill(e, &b);
+    cj_tensor *x = cj_randn(d, CJ_SHAPE(ROWS, DIM)), *same = cj_randn(e, CJ_SHAPE(ROWS, DIM)), *out[5], *eager[5];
+    cj_plan *p = NULL;
+    for (int turn = 0; turn < 4; turn++) {
+        cj_scope s = cj_scope_open(d), t = cj_scope_open(e);
+        if (!p) p = cj_capture(d, stack_step, &a, &x, 1, out);
+        else assert_true(cj_replay(p, &x, out));
+        stack_step(e, &b, &same, eager);
+        for (int i = 0; i < 5; i++) assert_true(same_bits(out[i], eager[i]));
+        cj_scope_close(s);
+        cj_scope_close(t);
+    }
+    for (int i = 0; i < 4 * LAYERS; i++) assert_true(same_bits(a.weight[i], b.weight[i]));
+    const cj_plan_stats st = cj_plan_statistics(p);
+    /* inputs and results of all activations together, were both kept, without anything else */
+    const double value = 4.0 * ROWS * WIDE;
+    if (!((double)st.bytes < 2 * LAYERS * value)) fail_msg("%zu bytes planned", st.bytes);
+    assert_true((double)st.bytes <= 1.15 * (double)st.bound && st.bytes >= st.bound);
+    cj_ctx_free(d);
+    cj_ctx_free(e);
+}
+
+/* ---- in place --------------------------------------------------------------------------------------------------------------------------------------------- */
+
+static void product_and_activation(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q;
+    cj_tensor *h = cj_matmul(in[0], user);
+    out[0] = cj_sum(cj_mul(cj_gelu(h), cj_sigmoid(h)), .axes = CJ_AXIS(0));
+}
+static void a_result_takes_the_place_of_its_operand(void **state)
+{
+    (void)state;
+    cj_tensor *w = cj_keep(cj_randn(c, CJ_SHAPE(32, 512))), *x = cj_randn(c, CJ_SHAPE(256, 32)), *out[1], *eager[1];
+    cj_plan *p = compiled(c, product_and_activation, w, &x, 1, out);
+    for (int turn = 0; turn < 3; turn++) {
+        cj_scope s = cj_scope_open(c);
+        x = cj_randn(c, CJ_SHAPE(256, 32));
+        assert_true(cj_replay(p, &x, out));
+        product_and_activation(c, w, &x, eager);
+        assert_true(same_bits(out[0], eager[0]));
+        cj_scope_close(s);
+    }
+    const double value = 4.0 * 256 * 512;
+    assert_true((double)cj_plan_statistics(p).bytes < 1.1 * value);
+}
+
+/* Random chains over two shapes, cut by running sums, which must see values that are still there: many of the results lie in the place of an operand. */
+enum { N = 20000, STEPS = 24 };
+static void random_chain(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q;
+    uint64_t s = *(const uint64_t *)user;
+    cj_tensor *v[STEPS + 2] = { in[0], in[1] };
+    for (int i = 2; i < STEPS + 2; i++) {
+        s = s * 6364136223846793005u + 1442695040888963407u;
+        const unsigned pick = (unsigned)(s >> 33);
+        cj_tensor *a = v[pick / 8 % (unsigned)i], *b = v[i - 1 - (int)(pick / 512 % 2)];
+        switch (pick % 8) {
+        case 0: v[i] = cj_add(a, b); break;
+        case 1: v[i] = cj_sub(b, cj_sigmoid(a)); break;
+        case 2: v[i] = cj_tanh(cj_mul(a, b)); break;
+        case 3: v[i] = cj_mul_scalar(cj_cumsum(b, 0), 0.01); break;
+        case 4: v[i] = cj_maximum(a, cj_neg(b)); break;
+        case 5: v[i] = cj_where(cj_gt(a, b), b, cj_relu(a)); break;
+        case 6: v[i] = cj_add(cj_slice(b, 0, N - 1, -N - 1, -1), a); break;
+        default: v[i] = cj_sin(cj_add(cj_cumsum(a, 0), b)); break;
+        }
+    }
+    out[0] = v[STEPS + 1];
+    out[1] = v[STEPS / 2];
+}
+static void random_chains_equal_eager(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        cj_scope s = cj_scope_open(c);
+        cj_tensor *in[2] = { cj_randn(c, CJ_SHAPE(N)), cj_randn(c, CJ_SHAPE(N)) }, *out[2], *eager[2];
+        cj_plan *p = compiled(c, random_chain, &seed, in, 2, out);
+        for (int turn = 0; turn < 2; turn++) {
+            for (int i = 0; i < 2; i++) in[i] = cj_randn(c, CJ_SHAPE(N));
+            assert_true(cj_replay(p, in, out));
+            random_chain(c, &seed, in, eager);
+            for (int i = 0; i < 2; i++)
+                if (!same_bits(out[i], eager[i])) fail_msg("seed %llu, result %d", (unsigned long long)seed, i);
+        }
+        cj_plan_free(p);
+        cj_scope_close(s);
+    }
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(activations_are_made_again),
+        T(a_result_takes_the_place_of_its_operand),
+        T(random_chains_equal_eager),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
