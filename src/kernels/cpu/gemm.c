@@ -22,7 +22,6 @@
  */
 #include "kernels/cpu/gemm.h"
 
-#include "kernels/cpu/gemm_flip.h"
 #include "kernels/cpu/gemm_lanes.h"
 #include "kernels/cpu/gemm_pack.h"
 #include "kernels/cpu/gemm_thin.h"
@@ -45,6 +44,7 @@ enum {
     GROUP_COLUMNS = 2048,   /* columns of B packed at a time ... */
     GROUP_FLOATS = 1 << 17, /* ... over as many blocks of k as stay below this: all rows of A come by while it is in L2 */
     PACK_ROWS = 32,         /* rows of A packed in one go */
+    TURN_ROWS = 256,        /* rows of C turned in one go when they were computed as columns */
     THIN_ROWS = 16,         /* up to this many rows, transposed B is read in dot products instead of being packed */
     DOTS_ROWS = 4,          /* more rows than these are, where k is short (DOTS_K + 8 m): turning B costs less than folding the sums */
     DOTS_K = 64,
@@ -55,6 +55,7 @@ enum {
     TURNED_FLOATS = 1 << 17, /* a transposed A that is read in place */
     FEW_COLUMNS = 16,        /* up to this many columns of C, and from ... */
     LONG_K = 64,             /* ... this k on, rows of A are read in dot products; below it A is read in place even if it is transposed */
+    FLIPPED_COLUMNS = 256,   /* no more columns than this are computed as rows; half as many with a deep k */
     DEEP_ROWS = 192,         /* from this many rows on, products of a transposed A with a k from ... */
     DEEP = 1024,             /* ... this on are computed in the shared way */
     STACK_PANEL = 4096,      /* floats: a panel this small is packed on the stack, without workspace */
@@ -647,7 +648,68 @@ static void gemm_few(cj_pool *pool, const cj_gemm *g, void *workspace)
     run_thin((double)g->m * (double)g->n * (double)g->k < PARALLEL_WORK ? NULL : pool, &r);
 }
 
-/* ---- columns of a transposed A (gemm_flip.h) ---- */
+/* ---- columns of a transposed A ---- */
+
+/* C = A B with A transposed and few columns: computed as C' = B' A', whose vectors run along m, and turned back.  Turning B and C instead of A pays if
+ * they are smaller. */
+static int is_flipped(const cj_gemm *g)
+{
+    if (g->a_row != 1 || g->a_col == 1 || g->n == 1 || g->batch != 1 || g->k == 0) return 0;
+    if (g->n <= FEW_COLUMNS) return g->m >= 64;
+    return g->n <= (g->k > DEEP ? FLIPPED_COLUMNS / 2 : FLIPPED_COLUMNS) && 2 * g->n <= g->m && 2 * g->n <= g->k;
+}
+
+static cj_gemm flipped(const cj_gemm *g, float *c)
+{
+    return (cj_gemm){ .m = g->n,
+                      .n = g->m,
+                      .k = g->k,
+                      .batch = 1,
+                      .a = g->b,
+                      .b = g->a,
+                      .c = c,
+                      .a_row = g->b_col,
+                      .a_col = g->b_row,
+                      .b_row = g->a_col,
+                      .b_col = 1,
+                      .c_row = g->m };
+}
+
+static size_t flipped_bytes(const cj_gemm *g) { return round64((size_t)(g->m * g->n) * sizeof(float)); }
+
+typedef struct turn {
+    const cj_gemm *g;
+    const float *turned;
+} turn;
+
+/* Rows [begin, end) of C from the columns of its transpose, VL x VL elements at a time. */
+static void turn_rows(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const turn *t = arg;
+    const cj_gemm *g = t->g;
+    (void)worker;
+    for (int64_t i = begin; i < end; i += VL) {
+        const int rows = (int)min64(VL, end - i);
+        for (int64_t j = 0; j < g->n; j += VL) {
+            const int columns = (int)min64(VL, g->n - j);
+            vf x[VL];
+#pragma GCC unroll 16
+            for (int q = 0; q < VL; q++) x[q] = q < columns ? vload_some(t->turned + (j + q) * g->m + i, rows) : vzero();
+            transpose_block(x);
+#pragma GCC unroll 16
+            for (int q = 0; q < VL; q++) {
+                if (q >= rows) break;
+                float *c = (float *)g->c + (i + q) * g->c_row + j;
+                vf y = x[q];
+                if (g->accumulate) y = vadd(vload_some(c, columns), y);
+                if (g->bias) y = vadd(y, vload_some((const float *)g->bias + j, columns));
+                if (g->act == CJ_GEMM_RELU) y = vrelu(y);
+                vstore_some(c, y, columns);
+            }
+        }
+    }
+    if (g->tail) call_tail(g, 0, begin, end - begin, 0, g->n);
+}
 
 static void gemm_flipped(cj_pool *pool, const cj_gemm *g, void *workspace)
 {
