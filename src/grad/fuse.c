@@ -40,6 +40,7 @@ typedef struct fuser {
     cj_trace *t;
     cj_compiled *p;
     group *open;   /* oldest first */
+    cj_region own; /* what is needed until the kernels are made */
     int *producer; /* per slot: the step that made it, or -1 */
     group **owner; /* per slot: the open group that makes it, or NULL */
     int room;
@@ -234,7 +235,7 @@ static bool close_read(fuser *f, const cj_traced *s, const group *joined)
 static group *group_new(fuser *f, const cj_traced *s)
 {
     const cj_arg *y = &s->arg[s->nin];
-    group *g = cj__region_alloc(f->c, &f->p->region, sizeof *g);
+    group *g = cj__region_alloc(f->c, &f->own, sizeof *g);
     if (!g) return NULL;
     g->ndim = y->ndim;
     memcpy(g->shape, y->shape, sizeof g->shape);
@@ -518,11 +519,10 @@ bool cj__plan_fuse(cj_ctx *c, cj_trace *t, cj_compiled *p)
     find_live(t);
     fuser f = { .c = c, .t = t, .p = p, .room = t->n + 1 };
     p->kernel = cj__region_alloc(c, &p->region, (size_t)f.room * sizeof *p->kernel);
-    f.producer = cj__region_alloc(c, &p->region, (size_t)(t->n_slots + 1) * sizeof *f.producer);
-    f.owner = cj__region_alloc(c, &p->region, (size_t)(t->n_slots + 1) * sizeof *f.owner);
-    if (!p->kernel || !f.producer || !f.owner) return false;
-    for (int i = 0; i < t->n_slots; i++) f.producer[i] = -1;
-    bool ok = true;
+    f.producer = cj__region_alloc(c, &f.own, (size_t)(t->n_slots + 1) * sizeof *f.producer);
+    f.owner = cj__region_alloc(c, &f.own, (size_t)(t->n_slots + 1) * sizeof *f.owner);
+    bool ok = p->kernel && f.producer && f.owner;
+    for (int i = 0; i < t->n_slots && ok; i++) f.producer[i] = -1;
     for (int i = 0; i < t->n && ok; i++) {
         cj_traced *s = &t->step[i];
         if (!s->live) {
@@ -539,10 +539,10 @@ bool cj__plan_fuse(cj_ctx *c, cj_trace *t, cj_compiled *p)
         for (int k = 0, n = cj__writes(s->op, s->attrs); k < n; k++) f.producer[s->arg[k].slot] = -1; /* no longer what its maker made */
     }
     ok = ok && close_all(&f);
-    if (!ok) return false;
     bool device = false;
     for (int i = 0; i < t->n_slots; i++) device |= t->slot[i].device;
-    if (!device) attach_tails(&f);
-    sweep(&f);
-    return true;
+    if (ok && !device) attach_tails(&f);
+    if (ok) sweep(&f);
+    cj__region_free(c, &f.own);
+    return ok;
 }

@@ -1,8 +1,9 @@
-/* Where every temporary of a plan lives: liveness over the kernels, large results as late as possible, elementwise results in the place of an operand that ends there, then
- * offsets in one arena, each at the lowest place that is free during its life. */
+/* Where every temporary of a plan lives: liveness over the kernels, large results as late as possible, elementwise results in the place of an operand that ends there,
+ * operands of concatenations inside their results, then offsets in one arena, each at the lowest place that is free during its life. */
 #include <stdlib.h>
 
 #include "grad/plan.h"
+#include "ops/which.h"
 
 #define ALIGN 64
 
@@ -33,6 +34,15 @@ void cj__plan_lives(cj_trace *t, const cj_compiled *p)
     }
     for (int i = 0; i < t->n_slots; i++)
         if (t->slot[i].output && t->slot[i].first >= 0) t->slot[i].last = p->n;
+    for (bool moved = true; moved;) { /* what lies in another slot is there before that slot is complete */
+        moved = false;
+        for (int i = 0; i < t->n_slots; i++) {
+            cj_slot *whole = t->slot[i].inside ? &t->slot[t->slot[i].inside - 1] : NULL;
+            if (!whole || whole->first <= t->slot[i].first) continue;
+            whole->first = t->slot[i].first;
+            moved = true;
+        }
+    }
 }
 
 /* ---- sharing ----------------------------------------------------------------------------------------------------------------------------------- */
@@ -58,7 +68,7 @@ static int shared_input(const cj_trace *t, const cj_compiled *p, int at, int o)
 {
     const cj_kernel *k = &p->kernel[at];
     const cj_arg *y = &k->ew[k->prog->n_in + o];
-    if (t->slot[y->slot].bytes < SHARED || t->slot[y->slot].first != at || !lies_whole(t, k, y)) return -1;
+    if (t->slot[y->slot].bytes < SHARED || t->slot[y->slot].first != at || t->slot[y->slot].inside || !lies_whole(t, k, y)) return -1;
     for (int i = 0; i < k->prog->n_in; i++) {
         const cj_arg *x = &k->ew[i];
         const cj_slot *s = &t->slot[x->slot];
@@ -144,7 +154,7 @@ size_t cj__plan_most_live(const cj_trace *t, const cj_compiled *p, int *at)
         size_t live = 0;
         for (int i = 0; i < t->n_slots; i++) {
             const cj_slot *s = &t->slot[i];
-            if (s->kind == CJ_SLOT_TEMP && s->first >= 0 && s->first <= k && k <= s->last) live += piece_bytes(s);
+            if (s->kind == CJ_SLOT_TEMP && !s->inside && s->first >= 0 && s->first <= k && k <= s->last) live += piece_bytes(s);
         }
         for (int o = 0; k < p->n && p->kernel[k].kind == CJ_KERNEL_FUSED && o < p->kernel[k].prog->n_out; o++)
             if (shared_input(t, p, k, o) >= 0) live -= piece_bytes(&t->slot[p->kernel[k].ew[p->kernel[k].prog->n_in + o].slot]);
@@ -224,6 +234,46 @@ static bool delay(cj_ctx *c, cj_trace *t, cj_compiled *p)
     return true;
 }
 
+/* ---- concatenations ---------------------------------------------------------------------------------------------------------------------------- */
+
+/* Can operand a of the concatenation p->kernel[k], which begins `within` bytes into the result, be made there?  All of it lies in one piece and ends here. */
+static bool fits_inside(const cj_trace *t, const cj_compiled *p, int k, int axis, int a, int64_t within)
+{
+    const cj_traced *s = p->kernel[k].step;
+    const cj_arg *x = &s->arg[a], *y = &s->arg[s->nin];
+    const cj_slot *slot = &t->slot[x->slot], *whole = &t->slot[y->slot];
+    if (slot->kind != CJ_SLOT_TEMP || slot->output || slot->inside || slot->device || slot->first < 0 || slot->last != k) return false;
+    if (whole->kind != CJ_SLOT_TEMP || y->offset || x->offset || x->dtype != y->dtype || !x->contiguous || within % ALIGN) return false;
+    if (slot->bytes != (size_t)x->numel * cj_dtype_size((cj_dtype)x->dtype)) return false;
+    for (int d = 0; d < axis; d++)
+        if (y->shape[d] != 1) return false;
+    for (int b = 0; b < s->nin; b++)
+        if (b != a && s->arg[b].slot == x->slot) return false;
+    return true;
+}
+
+/* Operands of concatenations are made where they are wanted, if that needs no more memory. */
+static void nest(cj_trace *t, const cj_compiled *p)
+{
+    for (int k = 0, axis; k < p->n; k++) {
+        const cj_traced *s = p->kernel[k].step;
+        if (p->kernel[k].kind != CJ_KERNEL_CALL || !cj__op_is_cat(s->op, s->attrs, &axis)) continue;
+        int at, whole = s->arg[s->nin].slot;
+        const size_t before = cj__plan_most_live(t, p, &at);
+        int64_t within = 0;
+        for (int a = 0; a < s->nin; a++) {
+            cj_slot *x = &t->slot[s->arg[a].slot];
+            if (fits_inside(t, p, k, axis, a, within)) x->inside = whole + 1, x->within = within;
+            within += s->arg[a].numel * (int64_t)cj_dtype_size((cj_dtype)s->arg[s->nin].dtype);
+        }
+        cj__plan_lives(t, p);
+        if (cj__plan_most_live(t, p, &at) <= before) continue;
+        for (int a = 0; a < s->nin; a++)
+            if (t->slot[s->arg[a].slot].inside == whole + 1) t->slot[s->arg[a].slot].inside = 0;
+        cj__plan_lives(t, p);
+    }
+}
+
 /* ---- places ------------------------------------------------------------------------------------------------------------------------------------ */
 
 /* Results that take the place of an operand live as one slot with it: home[result] is the slot that stands for both, of other slots themselves. */
@@ -253,7 +303,7 @@ static bool place(cj_ctx *c, cj_trace *t, cj_compiled *p)
     p->bound = cj__plan_most_live(t, p, &at);
     share(t, p, home);
     for (int i = 0; i < t->n_slots; i++)
-        if (t->slot[i].kind == CJ_SLOT_TEMP && t->slot[i].first >= 0)
+        if (t->slot[i].kind == CJ_SLOT_TEMP && t->slot[i].first >= 0 && !t->slot[i].inside)
             list[n++] = (piece){ i, t->slot[i].first, t->slot[i].last, piece_bytes(&t->slot[i]) };
     static int (*const order[])(const void *, const void *) = { larger_first, longer_first, earlier_first, later_first };
     enum { ORDERS = sizeof order / sizeof *order };
@@ -265,6 +315,12 @@ static bool place(cj_ctx *c, cj_trace *t, cj_compiled *p)
     }
     p->bytes = place_all(t, list, n, order[best]);
     for (int i = 0; i < t->n_slots; i++) t->slot[i].offset = t->slot[home[i]].offset;
+    for (int i = 0; i < t->n_slots; i++) { /* a result inside another, which may lie inside a third, made later */
+        int64_t within = 0;
+        int whole = i;
+        for (; t->slot[whole].inside; whole = t->slot[whole].inside - 1) within += t->slot[whole].within;
+        if (whole != i) t->slot[i].offset = t->slot[whole].offset + within;
+    }
     cj__free(c, list, size);
     return true;
 }
@@ -344,7 +400,9 @@ bool cj__plan_layout(cj_ctx *c, cj_trace *t, cj_compiled *p)
 {
     const bool device = c->backend != NULL;
     cj__plan_lives(t, p);
-    if (!delay(c, t, p) || (!device && !cj__plan_recompute(c, t, p)) || !place(c, t, p)) return false;
+    if (!delay(c, t, p) || (!device && !cj__plan_recompute(c, t, p))) return false;
+    nest(t, p);
+    if (!place(c, t, p)) return false;
     if (!device) cj_memory_trim(c); /* what the trace and earlier steps left would lie beside the arena, unused */
     p->arena = cj__storage_new(c, p->bytes ? p->bytes : 64, device);
     if (!p->arena) return false;

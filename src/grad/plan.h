@@ -31,6 +31,8 @@ typedef struct cj_slot {
     int first, last; /* kernels that define it and read it last */
     int uses;        /* reads by live steps */
     bool output;     /* handed out by the plan */
+    int inside;      /* CJ_SLOT_TEMP: it lies in the slot with this number less one, that of a concatenation; 0: nowhere */
+    int64_t within;  /* … and where, in bytes */
     bool device;
 } cj_slot;
 

@@ -7,7 +7,7 @@
  * The kernel is the same, so the bits are.
  */
 #include "grad/plan.h"
-#include "ops/norm.h"
+#include "ops/which.h"
 
 enum {
     LARGE = 1 << 20, /* bytes of a value that is worth another kernel */

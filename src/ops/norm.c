@@ -3,9 +3,9 @@
  * What a fused forward saves (mean, 1/std) is an extra output that only the fused backward reads; when the gradient itself is differentiated, the
  * definition is replayed on the saved inputs.
  */
-#include "ops/norm.h"
 #include "cajal/grad.h"
 #include "ops/attrs.h"
+#include "ops/which.h"
 
 #include "ops/ops.h"
 

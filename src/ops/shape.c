@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "ops/ops.h"
+#include "ops/which.h"
 
 /* ---- reshape: a view whenever the strides allow --------------------------------------------------------------------------------------------- */
 
@@ -324,9 +325,10 @@ static bool run_cat(cj_call *call)
     int64_t at = 0;
     for (int i = 0; i < call->nin; i++) {
         cj_tensor *x = call->in[i];
-        if (x->numel)
-            call->ctx->k->copy(call->ctx->pool, x->ndim, x->shape, (cj_dtype)x->dtype, x->data, x->stride, (cj_dtype)y->dtype,
-                               y->data + at * y->stride[axis] * (int64_t)cj_dtype_size((cj_dtype)y->dtype), y->stride);
+        char *to = y->data + at * y->stride[axis] * (int64_t)cj_dtype_size((cj_dtype)y->dtype);
+        if (x->numel && x->data != to) /* a plan may have made it there */
+            call->ctx->k->copy(call->ctx->pool, x->ndim, x->shape, (cj_dtype)x->dtype, x->data, x->stride, (cj_dtype)y->dtype, to,
+                               y->stride);
         at += x->shape[axis];
     }
     return true;
@@ -400,6 +402,13 @@ const cj_op cj__ops_shape[] = {
               .jvp_rule = CJ_JVP_LINEAR },
 };
 CJ_OP_TABLE(shape);
+
+bool cj__op_is_cat(const cj_op *op, const void *attrs, int *axis)
+{
+    if (op != &cj__ops_shape[CAT]) return false;
+    *axis = *(const int *)attrs;
+    return true;
+}
 
 static bool good(cj_tensor *x, const char *op) { return x->ctx->error == CJ_OK && cj__usable(x->ctx, op, 0, x); }
 
