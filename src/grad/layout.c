@@ -148,19 +148,25 @@ static size_t place_all(cj_trace *t, piece *list, int n, int (*order)(const void
 
 size_t cj__plan_most_live(const cj_trace *t, const cj_compiled *p, int *at)
 {
-    size_t most = 0;
+    const size_t bytes = (size_t)(p->n + 2) * sizeof(int64_t);
+    int64_t *change = cj__zalloc(t->ctx, bytes), live = 0, most = 0; /* at each kernel: what begins, less what ended with the one before */
     *at = 0;
-    for (int k = 0; k <= p->n; k++) {
-        size_t live = 0;
-        for (int i = 0; i < t->n_slots; i++) {
-            const cj_slot *s = &t->slot[i];
-            if (s->kind == CJ_SLOT_TEMP && !s->inside && s->first >= 0 && s->first <= k && k <= s->last) live += piece_bytes(s);
-        }
-        for (int o = 0; k < p->n && p->kernel[k].kind == CJ_KERNEL_FUSED && o < p->kernel[k].prog->n_out; o++)
-            if (shared_input(t, p, k, o) >= 0) live -= piece_bytes(&t->slot[p->kernel[k].ew[p->kernel[k].prog->n_in + o].slot]);
-        if (live > most) most = live, *at = k;
+    if (!change) return 0; /* the layout fails for it */
+    for (int i = 0; i < t->n_slots; i++) {
+        const cj_slot *s = &t->slot[i];
+        if (s->kind != CJ_SLOT_TEMP || s->inside || s->first < 0) continue;
+        change[s->first] += (int64_t)piece_bytes(s);
+        change[s->last + 1] -= (int64_t)piece_bytes(s);
     }
-    return most;
+    for (int k = 0; k <= p->n; k++) {
+        int64_t shared = 0;
+        for (int o = 0; k < p->n && p->kernel[k].kind == CJ_KERNEL_FUSED && o < p->kernel[k].prog->n_out; o++)
+            if (shared_input(t, p, k, o) >= 0) shared += (int64_t)piece_bytes(&t->slot[p->kernel[k].ew[p->kernel[k].prog->n_in + o].slot]);
+        live += change[k];
+        if (live - shared > most) most = live - shared, *at = k;
+    }
+    cj__free(t->ctx, change, bytes);
+    return (size_t)most;
 }
 
 /* ---- delays ------------------------------------------------------------------------------------------------------------------------------------ */
@@ -402,7 +408,7 @@ bool cj__plan_layout(cj_ctx *c, cj_trace *t, cj_compiled *p)
     cj__plan_lives(t, p);
     if (!delay(c, t, p) || (!device && !cj__plan_recompute(c, t, p))) return false;
     nest(t, p);
-    if (!place(c, t, p)) return false;
+    if (!place(c, t, p) || c->error) return false;
     if (!device) cj_memory_trim(c); /* what the trace and earlier steps left would lie beside the arena, unused */
     p->arena = cj__storage_new(c, p->bytes ? p->bytes : 64, device);
     if (!p->arena) return false;

@@ -130,12 +130,12 @@ bool cj__plan_recompute(cj_ctx *c, cj_trace *t, cj_compiled *p)
     if (!list) return false;
     memcpy(list, p->kernel, (size_t)p->n * sizeof *list);
     const int n = p->n, fused = p->fused, first_write = p->first_write;
-    int peak, best;
+    int peak;
     const size_t was = cj__plan_most_live(t, p, &peak);
     p->kernel = list;
     for (int made = 0; made < MOST; made++) {
         cj__plan_most_live(t, p, &peak);
-        int at = best = -1;
+        int best = -1, at = -1;
         for (int i = 0; i < t->n_slots; i++) {
             if (best >= 0 && t->slot[i].bytes <= t->slot[best].bytes) continue;
             const int again = use_behind(t, p, i, peak);
