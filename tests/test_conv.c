@@ -465,7 +465,7 @@ static void bad_input(void **unused)
     assert_poisoned(CJ_EVALUE, "output_padding 2 is not smaller",
                     cj_conv_transpose(F(1, 4, 4), F(4, 2, 3), NULL, .stride = 2, .output_padding = 2));
     assert_poisoned(CJ_ESHAPE, "padding 5 leaves nothing", cj_conv_transpose(F(1, 4, 2), F(4, 2, 3), NULL, .padding = 5));
-    assert_poisoned(CJ_ESHAPE, "the weight [3, 2, 3] makes 3 channels, the gradient [1, 4, 4] has 4",
+    assert_poisoned(CJ_ESHAPE, "conv_transpose: the weight [3, 2, 3] is for 3 channels, the input [1, 4, 4] has 4",
                     cj_conv_transpose(F(1, 4, 4), F(3, 2, 3), NULL));
     assert_poisoned(CJ_ESHAPE, "2 positions along axis 2, the weight [2, 1, 3, 3] has 3",
                     cj_locally_connected(F(1, 1, 4), F(2, 1, 3, 3), NULL));

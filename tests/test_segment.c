@@ -253,7 +253,7 @@ static void test_refused(void **state)
     cj_scope s = cj_scope_open(c);
     cj_tensor *x = cj_zeros(c, CJ_SHAPE(4, 2), CJ_F32), *w = cj_zeros(c, CJ_SHAPE(3, 2), CJ_F32), *i = INTS(c, 0, 2, 1, 2),
               *out[CJ_MAX_PLAN_OUTPUTS];
-    assert_poisoned(CJ_EINDEX, "segment_sum: index 2 at position 1 is outside [0, 2)", cj_segment_sum(x, i, 2));
+    assert_poisoned(CJ_EINDEX, "segment_sum: id 2 at position 1 is outside [0, 2)", cj_segment_sum(x, i, 2));
     assert_poisoned(CJ_EVALUE, "segment_sum: -1 segments", cj_segment_sum(x, i, -1));
     assert_poisoned(CJ_ESHAPE, "segment_max: ids [1] for [4, 2]; one per row expected", cj_segment_max(x, INTS(c, 1), 3));
     assert_poisoned(CJ_EDTYPE, "segment_mean: the input is i64; cast it to a float type", cj_segment_mean(i, i, 3));

@@ -28,7 +28,7 @@ CJ_INLINE void tile_run(const tile *t, int64_t count, const int R, const int V, 
     const real *other = t->other, *start = t->start;
     const bool add = t->add;
     __asm__("" : "+r"(row1), "+r"(row2), "+r"(row3)); /* or the compiler makes a running pointer for every row, which would spill */
-    for (; count > 0; count--, a += R * row1, c += R * c_row, other += end == TIMES ? R * c_row : 0) {
+    for (; count > 0; count--, a += R * row1, c += R * c_row) {
         vr sum[12][4];
         if (add) {
             UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) sum[i][v] = vr_load(c + i * c_row + v * LANES);
@@ -69,6 +69,7 @@ CJ_INLINE void tile_run(const tile *t, int64_t count, const int R, const int V, 
             if (end == TIMES) sum[i][v] = sum[i][v] * vr_load(other + i * c_row + v * LANES);
             vr_store(c + i * c_row + v * LANES, sum[i][v]);
         }
+        if (end == TIMES) other += R * c_row;
         if (end == EXPS && t->total) {
             UNROLL for (int v = 0; v < V; v++)
             {
