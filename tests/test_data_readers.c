@@ -490,6 +490,13 @@ static void gml(void **state)
     assert_int_equal(g->edges, 1);
     assert_values(g->offset, 0, 0, 1);
     assert_null(g->weight);
+    /* two nodes that point to the same one, and one that points twice: neighbours in the sorted list, of which only the last two are one */
+    g = cj_gml_load(
+        c, TEXT("k", "graph [ directed 1 node [ id 1 ] node [ id 2 ] node [ id 3 ] edge [ source 1 target 3 ] edge [ source 2 target 3 ] "
+                     "edge [ source 2 target 3 ] edge [ source 3 target 1 ] ]"));
+    assert_int_equal(g->edges, 3);
+    assert_values(g->offset, 0, 1, 2, 3);
+    assert_values(g->target, 2, 2, 0);
     damage(load_gml, TEXT("k", "graph[node[id 1]node[id 2 label \"q\"]edge[source 1 target 2]]"), 3000);
     assert_refused(CJ_EFILE, "at byte 27: edges between nodes were expected, node 9 was found in edge 0 only",
                    cj_gml_load(c, TEXT("k", "graph [ node [ id 1 ] edge [ source 1 target 9 ] ]")));
