@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "data/bytes.h"
 #include "data/file.h"
 
 #include "files.h"
@@ -459,6 +460,26 @@ static void matlab(void **state)
     assert_true(cj_at(faces, (int64_t[]){ 0, 0 }) == 75);
 }
 
+/* An image brought to a size is the bilinear interpolation with half-pixel centres, rounded; grey is 0.299 R + 0.587 G + 0.114 B. */
+static void fitted_images(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][4] = { { 3, 5, 7, 11 }, { 6, 9, 4, 5 }, { 5, 4, 5, 4 }, { 1, 6, 3, 2 }, { 7, 1, 2, 6 } };
+    for (int i = 0; i < 15; i++) {
+        const int64_t h = sizes[i % 5][0], w = sizes[i % 5][1], height = sizes[i % 5][2], width = sizes[i % 5][3];
+        const int64_t from = i < 5 ? 1 : 3, to = i < 10 ? from : 1;
+        cj_tensor *x = cj_cast(cj_randint(c, 0, 256, CJ_SHAPE(1, from, h, w)), CJ_U8), *y = cj_cast(x, CJ_F64);
+        unsigned char out[3 * 7 * 11];
+        cj__pixels_fit(&(cj_pixels){ c, from, h, w, (unsigned char *)(uintptr_t)cj_data(x) }, to, height, width, out);
+        y = cj_interpolate(y, .size = CJ_SHAPE(height, width), .mode = CJ_INTERP_LINEAR);
+        if (to < from) y = cj_sum(cj_mul(y, cj_reshape(F64(c, CJ_SHAPE(3), 0.299, 0.587, 0.114), CJ_SHAPE(3, 1, 1))), .axes = CJ_AXIS(1));
+        double *want = values_of(y);
+        for (int64_t k = 0; k < to * height * width; k++) assert_true(fabs(want[k] - out[k]) <= 0.5 + 1e-4);
+        free(want);
+    }
+    assert_ok(c);
+}
+
 /* ---- graphs ----------------------------------------------------------------------------------------------------------------------------------- */
 
 static bool load_gml(cj_ctx *k, const char *path)
@@ -490,6 +511,13 @@ static void gml(void **state)
     assert_int_equal(g->edges, 1);
     assert_values(g->offset, 0, 0, 1);
     assert_null(g->weight);
+    /* two nodes that point to the same one, and one that points twice: neighbours in the sorted list, of which only the last two are one */
+    g = cj_gml_load(
+        c, TEXT("k", "graph [ directed 1 node [ id 1 ] node [ id 2 ] node [ id 3 ] edge [ source 1 target 3 ] edge [ source 2 target 3 ] "
+                     "edge [ source 2 target 3 ] edge [ source 3 target 1 ] ]"));
+    assert_int_equal(g->edges, 3);
+    assert_values(g->offset, 0, 1, 2, 3);
+    assert_values(g->target, 2, 2, 0);
     damage(load_gml, TEXT("k", "graph[node[id 1]node[id 2 label \"q\"]edge[source 1 target 2]]"), 3000);
     assert_refused(CJ_EFILE, "at byte 27: edges between nodes were expected, node 9 was found in edge 0 only",
                    cj_gml_load(c, TEXT("k", "graph [ node [ id 1 ] edge [ source 1 target 9 ] ]")));
@@ -668,6 +696,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(idx),
+        cmocka_unit_test(fitted_images),
         cmocka_unit_test(cifar),
         cmocka_unit_test(sound),
         cmocka_unit_test(csv),

@@ -21,6 +21,8 @@ static void null_everywhere(void **state)
     cj_memory_reset_peak(NULL);
     cj_memory_trim(NULL);
     cj_enter(NULL, "a");
+    assert_null(cj_poisson_nll_loss(NULL, NULL));
+    assert_null(cj_nms(NULL, NULL, 0.5));
     cj_leave(NULL);
     cj_scope_close(cj_scope_open(NULL));
     cj_release(NULL);
@@ -301,6 +303,8 @@ static void two_contexts(void **state)
     FOREIGN("cat: argument 2 belongs to another context", cj_cat(CJ_TENSORS(x, y), 2, 0));
     FOREIGN("assign_: argument 2 belongs to another context", cj_assign_(x, y));
     FOREIGN("mse_loss: argument 2 belongs to another context", cj_mse_loss(x, y));
+    FOREIGN("nms: argument 2 belongs to another context", cj_nms(F(2, 4), y, 0.5));
+    FOREIGN("nms: argument 3 belongs to another context", cj_nms(F(2, 4), x, 0.5, .classes = y));
     FOREIGN("belongs to another context", cj_forward(net, y));
     FOREIGN("belongs to another context", cj_grad(cj_sum(cj_require_grad(x)), &y, 1, &g));
     FOREIGN("belongs to another context", cj_jvp(c, identity, NULL, &x, &y, 1));
@@ -442,6 +446,18 @@ static void empty_works(void **state)
     cj_format(e, text, sizeof text);
     assert_string_equal(text, "tensor([], size=(0, 3))");
     assert_ok(c);
+    /* the derivative of an empty view is 0 everywhere, also in memory that held something else before */
+    for (int turn = 0; turn < 3; turn++) {
+        cj_scope before = cj_scope_open(c);
+        for (int i = 0; i < 6; i++) cj_full(c, 7, CJ_SHAPE(4, 3), CJ_F32);
+        cj_scope_close(before);
+        cj_tensor *leaf = cj_require_grad(F(4, 3)), *view = turn == 0   ? cj_slice(leaf, 0, 2, 2, 1)
+                                                            : turn == 1 ? cj_slice(leaf, 1, 1, 1, 1)
+                                                                        : cj_t(cj_slice(leaf, 1, 3, 3, 1));
+        assert_true(cj_grad(cj_sum(view), &leaf, 1, &g));
+        assert_int_equal(cj_numel(g), 12);
+        assert_true(cj_item(cj_sum(cj_abs(g))) == 0);
+    }
     /* extreme but legal slices */
     assert_int_equal(cj_numel(cj_slice(F(4), 0, INT64_MIN, CJ_END, 1)), 4);
     assert_int_equal(cj_numel(cj_slice(F(4), 0, INT64_MIN, INT64_MIN, 1)), 0);

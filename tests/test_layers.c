@@ -322,6 +322,9 @@ static void initial_values(void **state)
     double z = (erf(sqrt(2)) + erf(sqrt(0.5))) / 2, mean = (exp(-0.5) - exp(-2)) / sqrt(2 * acos(-1)) / z;
     assert_near(mean_of(w), mean, 0.015);
     assert_true(cj_item(cj_min(w)) >= -1 && cj_item(cj_max(w)) <= 2);
+    cj_init_truncated_normal_(w, 1, 0.5, 0.5, 2); /* the same, moved and scaled */
+    assert_near(mean_of(w), 1 + 0.5 * mean, 0.0075);
+    assert_true(cj_item(cj_min(w)) >= 0.5 && cj_item(cj_max(w)) <= 2);
     cj_tensor *tall = cj_param(cj_zeros(c, CJ_SHAPE(3, 2), CJ_F32));
     assert_true(same_bits(cj_init_identity_(tall), cj_from_f32(c, (float[]){ 1, 0, 0, 1, 0, 0 }, CJ_SHAPE(3, 2))));
     for (int k = 0; k < 2; k++) {

@@ -72,7 +72,7 @@ typedef struct cj_gradcheck_opts {
 typedef struct cj_gradcheck_result {
     bool ok;
     double worst;      /* largest relative error */
-    int input;         /* where it was */
+    int input;         /* where it was; -1: in no single input, where forward and reverse mode differ */
     int64_t element;
     int64_t kinks;     /* elements left out: the function has a corner there, and the derivative lies between its two slopes */
     char what[160];    /* "vjp", "jvp", "second order" and the numbers */
