@@ -29,14 +29,14 @@ static bool available;
 /* OpenBLAS reads what it is to do from the environment while it is being loaded: here with `settings` in front.  Not by setenv, which may free an array that another thread's
  * getenv is reading: the array is exchanged for a longer copy, which stays, and put back, unless somebody has set a variable meanwhile. */
 enum { SETTINGS = 2, ENVIRONMENT = 1024 };
-static void *open_with(const char *const settings[SETTINGS], char *longer[ENVIRONMENT])
+static void *open_with(char *const settings[SETTINGS], char *longer[ENVIRONMENT])
 {
     char **before = environ;
     size_t n = 0, at = 0;
     while (before && before[n]) n++;
     if (n + SETTINGS < ENVIRONMENT) {
         for (int i = 0; i < SETTINGS; i++)
-            if (settings[i]) longer[at++] = (char *)(uintptr_t)settings[i];
+            if (settings[i]) longer[at++] = settings[i];
         for (size_t i = 0; i < n; i++) longer[at++] = before[i];
         environ = longer;
     }
@@ -50,17 +50,16 @@ static void *open_with(const char *const settings[SETTINGS], char *longer[ENVIRO
  * already stays as it is. */
 static void *open_for_this_processor(void)
 {
-    const char *threads = getenv("OPENBLAS_NUM_THREADS") ? NULL : "OPENBLAS_NUM_THREADS=1";
+    static char one[] = "OPENBLAS_NUM_THREADS=1", avx512[] = "OPENBLAS_CORETYPE=SkylakeX", avx2[] = "OPENBLAS_CORETYPE=Haswell";
     static char *longer[2][ENVIRONMENT];
-    void *library = open_with((const char *const[SETTINGS]){ threads }, longer[0]);
-    const char *core = cj__cpu_kernels(CJ_ISA_LEVEL_AVX512) ? "OPENBLAS_CORETYPE=SkylakeX"
-                       : cj__cpu_kernels(CJ_ISA_LEVEL_AVX2) ? "OPENBLAS_CORETYPE=Haswell"
-                                                            : NULL;
+    char *threads = getenv("OPENBLAS_NUM_THREADS") ? NULL : one;
+    void *library = open_with((char *[SETTINGS]){ threads }, longer[0]);
+    char *core = cj__cpu_kernels(CJ_ISA_LEVEL_AVX512) ? avx512 : cj__cpu_kernels(CJ_ISA_LEVEL_AVX2) ? avx2 : NULL;
     char *(*name_of_core)(void) = NULL;
     if (library) *(void **)&name_of_core = dlsym(library, "openblas_get_corename");
     if (!core || !name_of_core || strcmp(name_of_core(), "Prescott") != 0 || getenv("OPENBLAS_CORETYPE")) return library;
     dlclose(library);
-    return open_with((const char *const[SETTINGS]){ threads, core }, longer[1]);
+    return open_with((char *[SETTINGS]){ threads, core }, longer[1]);
 }
 
 static void open_library(void)

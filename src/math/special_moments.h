@@ -40,8 +40,8 @@ static REAL F(power)(REAL x, int n)
 static REAL F(sum_of)(const F(side) * q, REAL w, REAL first, REAL h)
 {
     REAL sum = 0, s = 0, u = 0;
-    for (REAL tau = first; tau < 8; tau += h) {
-        const REAL back = M(exp)(-tau), v = w * M(exp)(tau - back), fall = F(fall)(q, v, &s, &u);
+    for (int k = 0; first + k * h < 8; k++) {
+        const REAL tau = first + k * h, back = M(exp)(-tau), v = w * M(exp)(tau - back), fall = F(fall)(q, v, &s, &u);
         if (!(fall > -55)) break;
         sum += M(exp)(fall) * F(power)(s, q->i) * F(power)(u, q->j) * v * (1 + back);
     }
