@@ -72,6 +72,33 @@ static const double tolerance_of[CJ_DTYPES] = { [CJ_F32] = 2e-6, [CJ_F64] = 1e-1
 
 static cj_tensor *image(cj_tensor *x, bool last) { return last ? cj_channels_last(x) : x; }
 
+static bool same_values(cj_tensor *a, cj_tensor *b)
+{
+    double *u = values_of(a), *v = values_of(b);
+    const bool same = memcmp(u, v, (size_t)cj_numel(a) * sizeof *u) == 0;
+    free(u), free(v);
+    return same;
+}
+
+/* z is y + b over the pixels, db the sum of the seed over examples and pixels. */
+static void check_bias(cj_tensor *y, cj_tensor *z, cj_tensor *b, cj_tensor *seed, cj_tensor *db)
+{
+    const int64_t o = cj_numel(b), n = cj_size(y, 0), pixels = n ? cj_numel(y) / n / o : 0;
+    double *u = values_of(y), *v = values_of(z), *bias = values_of(b), *g = values_of(seed), *d = values_of(db);
+    for (int64_t k = 0; k < o; k++) {
+        double sum = 0, size = 1e-3;
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t p = 0; p < pixels; p++) {
+                const int64_t at = (i * o + k) * pixels + p;
+                sum += g[at], size += fabs(g[at]);
+                if (!(fabs(v[at] - u[at] - bias[k]) <= 2e-5 * (1 + fabs(u[at]) + fabs(bias[k]))))
+                    fail_msg("with bias %.9g: element %ld is %.9g, without %.9g", bias[k], (long)at, v[at], u[at]);
+            }
+        if (!(fabs(d[k] - sum) <= 2e-6 * size)) fail_msg("gradient of the bias: %.9g, expected %.9g", d[k], sum);
+    }
+    free(u), free(v), free(bias), free(g), free(d);
+}
+
 /* Value and both derivatives of one geometry; false where the kernel does not fit. */
 static bool check(cj_ctx *c, geometry g, cj_dtype t)
 {
@@ -100,6 +127,13 @@ static bool check(cj_ctx *c, geometry g, cj_dtype t)
     compare(grad[0], r.dx, r.size_x, tolerance_of[t], "gradient of the input", &g);
     compare(grad[1], r.dw, r.size_w, tolerance_of[t], "gradient of the weight", &g);
     for (int i = 0; i < 3; i++) free(v[i]);
+    if (t == CJ_F32) {
+        cj_tensor *b = cj_require_grad(cj_randn(c, CJ_SHAPE(g.o))), *three[3] = { x, w, b }, *with[3];
+        cj_tensor *z = cj_conv(x, w, b, .strides = stride, .paddings = pad, .dilations = dilation, .groups = g.groups);
+        assert_true(cj_grad(z, three, 3, with, .seed = seed));
+        check_bias(y, z, b, seed, with[2]);
+        assert_true(same_values(grad[0], with[0]) && same_values(grad[1], with[1]));
+    }
     free(sum);
     cj_scope_close(s);
     return true;
@@ -217,6 +251,40 @@ static void layouts_of_results(void **unused)
     double *u = values_of(g), *v = values_of(rows);
     for (int64_t k = 0; k < cj_numel(g); k++) assert_true(fabs(u[k] - 8 * v[k]) <= 1e-5 * (1 + fabs(v[k])));
     free(u), free(v);
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
+/* sum of squares of a convolution with its bias, given to it or added by hand */
+static cj_tensor *squares(cj_ctx *c, void *by_hand, cj_tensor *const *in, int n)
+{
+    (void)c, (void)n;
+    cj_tensor *y = by_hand ? cj_add(cj_conv(in[0], in[1], NULL, .padding = 1), cj_reshape(in[2], CJ_SHAPE(-1, 1, 1)))
+                           : cj_conv(in[0], in[1], in[2], .padding = 1);
+    return cj_sum(cj_square(y));
+}
+
+static void bias_of_higher_order(void **unused)
+{
+    (void)unused;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 30 });
+    cj_tensor *in[3], *t[3], *first[2][3], *second[2][3], *only[3] = { NULL };
+    const cj_shape shape[3] = { CJ_SHAPE(2, 3, 5, 4), CJ_SHAPE(4, 3, 3, 3), CJ_SHAPE(4) };
+    for (int i = 0; i < 3; i++) in[i] = cj_require_grad(cj_randn(c, shape[i])), t[i] = cj_randn(c, shape[i]);
+    only[2] = t[2];
+    for (int way = 0; way < 2; way++) {
+        void *by_hand = way ? c : NULL;
+        assert_true(cj_grad(squares(c, by_hand, in, 3), in, 3, first[way], .create_graph = true));
+        cj_tensor *dot =
+            cj_add(cj_sum(cj_mul(first[way][0], t[0])), cj_add(cj_sum(cj_mul(first[way][1], t[1])), cj_sum(cj_mul(first[way][2], t[2]))));
+        assert_true(cj_grad(dot, in, 3, second[way], .retain = true));
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_true(distance(first[0][i], first[1][i]) < 1e-3);
+        assert_true(distance(second[0][i], second[1][i]) < 1e-3);
+    }
+    assert_true(distance(cj_jvp(c, squares, NULL, in, t, 3).derivative, cj_jvp(c, squares, c, in, t, 3).derivative) < 1e-3);
+    assert_true(distance(cj_jvp(c, squares, NULL, in, only, 3).derivative, cj_jvp(c, squares, c, in, only, 3).derivative) < 1e-3);
     assert_ok(c);
     cj_ctx_free(c);
 }
@@ -479,10 +547,10 @@ static void bad_input(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_combinations), cmocka_unit_test(sizes_and_types),       cmocka_unit_test(odd_channels),
-        cmocka_unit_test(fresh_shapes),     cmocka_unit_test(layouts_of_results),    cmocka_unit_test(derivatives),
-        cmocka_unit_test(borders),          cmocka_unit_test(threads_plans_layouts), cmocka_unit_test(bad_input)
-    };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(all_combinations),      cmocka_unit_test(sizes_and_types),
+                                        cmocka_unit_test(odd_channels),          cmocka_unit_test(fresh_shapes),
+                                        cmocka_unit_test(layouts_of_results),    cmocka_unit_test(bias_of_higher_order),
+                                        cmocka_unit_test(derivatives),           cmocka_unit_test(borders),
+                                        cmocka_unit_test(threads_plans_layouts), cmocka_unit_test(bad_input) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

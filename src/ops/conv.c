@@ -58,6 +58,8 @@ static bool operands(cj_call *call, cj_conv_pass pass)
     if (a->ndim != at->nd + 2 || b->ndim != at->nd + 2)
         return cj__error(call->ctx, CJ_ESHAPE, "%s: %s and %s; both need a batch or output axis, a channel axis and %d spatial ones",
                          call->op->name, cj__tensor_text(a), cj__tensor_text(b), (int)at->nd);
+    if (call->nin > 2 && (call->in[2]->dtype != CJ_F32 || a->dtype != CJ_F32 || at->groups != 1 || !cj__contiguous(call->in[2])))
+        return cj__error(call->ctx, CJ_ESTATE, "%s: the bias of f32 images and one group only", call->op->name);
     if (!cj__is_image(a) || !(pass == CJ_CONV_WEIGHT ? cj__is_image(b) : cj__contiguous(b)))
         return cj__error(call->ctx, CJ_ESTATE, "%s: operand layout", call->op->name);
     return true;
@@ -145,6 +147,7 @@ static bool run(cj_call *call, cj_conv_pass pass)
     const cj_dtype t = (cj_dtype)y->dtype;
     const cj_tensor *of_x = pass == CJ_CONV_DATA ? y : call->in[0], *of_y = pass == CJ_CONV_FORWARD ? y : call->in[pass == CJ_CONV_WEIGHT];
     v.x_last = !cj__contiguous(of_x), v.y_last = !cj__contiguous(of_y);
+    v.bias = call->nin > 2 ? (const float *)(const void *)call->in[2]->data : NULL;
     size_t bytes = c->k->conv_workspace(&v, pass, t, c->threads);
     void *scratch = cj__scratch(c, bytes ? bytes : 1);
     if (!scratch) return false;
@@ -172,6 +175,19 @@ static double flops_weight(const cj_call *call) { return flops(call, CJ_CONV_WEI
 enum { CONV, DATA, WEIGHT };
 static cj_tensor *apply(int row, cj_tensor *a, cj_tensor *b, conv_attrs attrs, const cj_tensor *sized);
 
+/* [O] as [O, 1, ..], and its transpose: the sum over everything but channels. */
+static cj_tensor *over_points(cj_tensor *bias, int64_t nd)
+{
+    return cj_reshape(bias, (cj_shape){ .ndim = (int)nd + 1, .dim = { bias->shape[0], 1, 1, 1 } });
+}
+static cj_tensor *sum_points(cj_tensor *g)
+{
+    cj_reduce_opts o = { 0 };
+    for (int d = 0; d < g->ndim; d++)
+        if (d != 1) o.axes.axis[o.axes.n++] = d;
+    return (cj_sum)(g, &o);
+}
+
 #define RULES(name, row0, a0, b0, sized0, row1, a1, b1, sized1)                                                                            \
     static void d_##name(cj_vjp_args *v)                                                                                                   \
     {                                                                                                                                      \
@@ -179,6 +195,7 @@ static cj_tensor *apply(int row, cj_tensor *a, cj_tensor *b, conv_attrs attrs, c
         cj_tensor *const *in = v->in, *g = v->g[0];                                                                                        \
         if (v->need[0]) v->gin[0] = apply(row0, a0, b0, at, sized0);                                                                       \
         if (v->need[1]) v->gin[1] = apply(row1, a1, b1, at, sized1);                                                                       \
+        if (v->nin > 2 && v->need[2]) v->gin[2] = sum_points(g);                                                                           \
     }
 /* clang-format off */
 RULES(conv,   DATA, g, in[1], in[0],   WEIGHT, in[0], g, in[1])
@@ -192,19 +209,26 @@ static void bilinear(cj_jvp_args *j, int row)
     const conv_attrs at = *(const conv_attrs *)j->attrs;
     cj_tensor *left = j->tan[0] ? apply(row, j->tan[0], j->in[1], at, NULL) : NULL;
     cj_tensor *right = j->tan[1] ? apply(row, j->in[0], j->tan[1], at, NULL) : NULL;
-    j->tout[0] = left && right ? cj_add(left, right) : left ? left : right;
+    cj_tensor *sum = left && right ? cj_add(left, right) : left ? left : right;
+    if (j->nin > 2 && j->tan[2]) {
+        cj_tensor *bias = over_points(j->tan[2], at.nd);
+        sum = sum ? cj_add(sum, bias) : cj_expand(bias, cj__shape(j->out[0]));
+    }
+    j->tout[0] = sum;
 }
 static void j_conv(cj_jvp_args *j) { bilinear(j, CONV); }
 static void j_data(cj_jvp_args *j) { bilinear(j, DATA); }
 static void j_weight(cj_jvp_args *j) { bilinear(j, WEIGHT); }
 
-#define ROW(op_name, part)                                                                                                                 \
+#define ROW(op_name, part, inputs)                                                                                                         \
     {                                                                                                                                      \
-        .name = op_name, .family = "convolution", .kind = CJ_PRIMITIVE, .nin = 2, .nout = 1, .attr_size = sizeof(conv_attrs),              \
+        .name = op_name, .family = "convolution", .kind = CJ_PRIMITIVE, .nin = inputs, .nout = 1, .attr_size = sizeof(conv_attrs),         \
         .save_in = 3, .infer = infer_##part, .run = run_##part, .vjp = d_##part, .jvp_rule = CJ_JVP_OWN, .jvp = j_##part,                  \
         .flops = flops_##part                                                                                                              \
     }
-const cj_op cj__ops_conv[] = { [CONV] = ROW("conv", conv), [DATA] = ROW("conv_data", data), [WEIGHT] = ROW("conv_weight", weight) };
+const cj_op cj__ops_conv[] = {
+    [CONV] = ROW("conv", conv, -1), [DATA] = ROW("conv_data", data, 2), [WEIGHT] = ROW("conv_weight", weight, 2)
+};
 CJ_OP_TABLE(conv);
 
 /* The row on row-major or channels-last images and row-major weights; `sized` gives the spatial sizes that the result has. */
@@ -268,8 +292,14 @@ static cj_tensor *with_bias(cj_tensor *y, cj_tensor *bias, const char *op)
     if (c->error || !cj__usable(c, op, 2, bias)) return c->poison;
     if (bias->ndim != 1 || bias->shape[0] != y->shape[1])
         return cj_fail(c, CJ_ESHAPE, "%s: the bias has shape %s, [%lld] expected", op, cj__tensor_text(bias), (long long)y->shape[1]);
-    cj_shape s = { .ndim = y->ndim - 1, .dim = { bias->shape[0], 1, 1, 1 } };
-    return cj_add(y, cj_reshape(bias, s));
+    return cj_add(y, over_points(bias, y->ndim - 2));
+}
+
+/* The kernels of f32 begin their sums with the bias. */
+static bool takes_bias(const cj_tensor *x, const cj_tensor *w, const cj_tensor *bias, const conv_attrs *a)
+{
+    return bias && cj__usable(x->ctx, "conv", 2, bias) && a->groups == 1 && x->dtype == CJ_F32 && w->dtype == CJ_F32 &&
+           bias->dtype == CJ_F32 && bias->ndim == 1 && bias->shape[0] == w->shape[0];
 }
 
 static bool usable_pair(const char *op, cj_tensor *x, cj_tensor *w)
@@ -292,6 +322,8 @@ cj_tensor *cj_conv(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_co
         memset(a.low, 0, sizeof a.low);
         memset(a.high, 0, sizeof a.high);
     }
+    if (takes_bias(x, weight, bias, &a))
+        return cj__apply(&cj__ops_conv[CONV], &a, (cj_tensor *[]){ cj__image(x), cj_contiguous(weight), cj_contiguous(bias) }, 3);
     return with_bias(apply(CONV, x, weight, a, NULL), bias, "conv");
 }
 

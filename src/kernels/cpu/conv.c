@@ -34,7 +34,7 @@ typedef struct gather_plan {
     conv_image source, result;
     int64_t source_floats, out_floats, turned_floats, table; /* of a worker; source: of one image */
     int64_t images;                                          /* that one band has at most */
-    size_t worker_bytes, panel_bytes, weight_bytes, zero_bytes;
+    size_t worker_bytes, panel_bytes, weight_bytes, zero_bytes, bias_bytes;
 } gather_plan;
 
 static bool plain_image(const conv_image *m) { return m->last && m->t == CJ_F32; }
@@ -83,7 +83,7 @@ static gather_plan gather_plan_of(const cj_conv_shape *v, bool data, cj_dtype t)
     const conv_phase first = conv_phase_of(v, data, 0);
     p.dot = dot_wins(&first, &p, v->groups);
     p.band = conv_min(BAND_POINTS, BAND_BYTES / 4 / (p.channels + conv_min(p.lanes, CONV_WIDTH * VL)));
-    int64_t taps = 1, run = 1, panels = 0, out = 0;
+    int64_t taps = 1, run = 1, panels = 0, out = 0, widest = 0;
     for (int64_t i = 0; i < p.phases; i++) taps = conv_max(taps, conv_phase_of(v, data, i).taps);
     p.band = conv_min(p.band, TABLE_BYTES / 8 / taps);
     p.band = conv_max(p.band / 60 * 60, 60); /* whole tiles of every height but 9 */
@@ -98,6 +98,7 @@ static gather_plan gather_plan_of(const cj_conv_shape *v, bool data, cj_dtype t)
         p.table = conv_max(p.table, c.taps * p.band);
         run = conv_max(run, c.run);
         out = conv_max(out, p.band * join * p.lanes);
+        widest = conv_max(widest, conv_up(join * p.lanes, VL));
         panels = conv_max(panels, f.taps * (p.dot ? conv_up(p.channels, VL) * p.lanes : p.channels * conv_up(join * p.lanes, VL)));
     }
     if (!plain_image(&p.result)) p.out_floats = conv_up(out, 16);
@@ -106,6 +107,7 @@ static gather_plan gather_plan_of(const cj_conv_shape *v, bool data, cj_dtype t)
     p.panel_bytes = (size_t)conv_up(v->groups * panels * 4, 64);
     p.weight_bytes = t == CJ_F32 ? 0 : (size_t)conv_up(v->groups * v->o * v->c * conv_volume(v->kernel) * 4, 64);
     p.zero_bytes = (size_t)conv_up(run * 4, 64);
+    p.bias_bytes = v->bias ? (size_t)conv_up(widest * 4, 64) : 0;
     return p;
 }
 
@@ -116,7 +118,7 @@ typedef struct gather_job {
     void *y;
     const float *weights;
     float *panels;
-    const float *zeros;
+    const float *zeros, *bias; /* bias: of all lanes, or NULL */
     char *workers;
     conv_phase each, f; /* of points; of `join` of them together */
     conv_copy c;
@@ -274,6 +276,7 @@ static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
             conv_dot t = { .taps = f->taps,
                            .channels = p->channels,
                            .rows_step = p->band,
+                           .bias = j->bias,
                            .w = j->panels + g * f->taps * conv_up(p->channels, VL) * p->lanes };
             dot_band(&t, p->lanes, points, rows, out);
         }
@@ -285,6 +288,7 @@ static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
                                 .run = j->c.run,
                                 .rows_step = p->band,
                                 .b = panels + lane * depth + tap0 * j->c.run * V * VL,
+                                .bias = j->bias && b == 0 ? j->bias + lane : NULL,
                                 .column = lane,
                                 .last = (int)conv_min(VL, j->lanes - lane - (V - 1) * VL),
                                 .add = b > 0 };
@@ -318,7 +322,9 @@ static void gather(cj_pool *pool, const cj_conv_shape *v, bool data, cj_dtype t,
     j.panels = (float *)(void *)work, work += p.panel_bytes;
     memset(work, 0, p.zero_bytes);
     j.zeros = (const float *)(const void *)work, work += p.zero_bytes;
-    j.workers = work;
+    float *bias = v->bias ? (float *)(void *)work : NULL;
+    j.bias = bias;
+    j.workers = work + p.bias_bytes;
     for (int64_t i = 0; i < p.phases; i++) {
         j.each = conv_phase_of(v, data, i);
         if (!j.each.points) continue;
@@ -326,6 +332,7 @@ static void gather(cj_pool *pool, const cj_conv_shape *v, bool data, cj_dtype t,
         j.join = join_of(&j.each, &p, v->groups, &cost);
         j.f = conv_joined(j.each, j.join);
         j.lanes = j.join * p.lanes, j.padded = conv_up(j.lanes, VL);
+        for (int64_t l = 0; bias && l < j.padded; l++) bias[l] = l < j.lanes ? v->bias[l % p.lanes] : 0;
         const int64_t vectors = j.padded / VL;
         j.c = conv_copy_of(&j.f, plain_image(&p.source), p.channels, p.band, !p.dot);
         if (p.dot) cj__parallel_for(pool, v->groups, conv_max(1, 4096 / conv_max(1, p.lanes * p.channels * j.f.taps)), pack_dots, &j);
@@ -349,7 +356,7 @@ static void gather(cj_pool *pool, const cj_conv_shape *v, bool data, cj_dtype t,
 static size_t gather_workspace(const cj_conv_shape *v, bool data, cj_dtype t, int threads)
 {
     const gather_plan p = gather_plan_of(v, data, t);
-    return p.weight_bytes + p.panel_bytes + p.zero_bytes + (size_t)threads * p.worker_bytes;
+    return p.weight_bytes + p.panel_bytes + p.zero_bytes + p.bias_bytes + (size_t)threads * p.worker_bytes;
 }
 
 /* ---- the entry ------------------------------------------------------------------------------------------------------------------------------------------ */

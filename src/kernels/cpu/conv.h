@@ -20,6 +20,7 @@ typedef struct cj_conv_shape {
     int64_t stride[3], pad[3], dilation[3];
     bool x_last, y_last; /* x (or dx), y (or dy) is channels-last */
     double weight;       /* all of w, where a pass is called without */
+    const float *bias;   /* forward, f32, one group: o numbers that every point begins with; or NULL */
 } cj_conv_shape;
 
 typedef enum cj_conv_pass {

@@ -41,6 +41,7 @@ typedef struct conv_dot {
     int64_t rows_step; /* between taps */
     const float *w;    /* [taps, vectors of channels, L, VL], zeros behind the last channel */
     float *const *c;   /* point p of the result begins at c[p] */
+    const float *bias; /* L numbers to be added, or NULL */
 } conv_dot;
 
 typedef void conv_dot_fn(const conv_dot *t);
@@ -93,22 +94,20 @@ GEMM_INLINE void dot_run(const conv_dot *t, const int P, const int L)
         DOT_UNROLL for (int k = 0; k < n && k < left; k++) sums[i + k] = each[k * (VL / n)];
     }
     for (int p = 0; p < P; p++)
-        for (int l = 0; l < L; l++) t->c[p][l] = sums[p * L + l];
+        for (int l = 0; l < L; l++) t->c[p][l] = t->bias ? sums[p * L + l] + t->bias[l] : sums[p * L + l];
 }
 
 #define DOT_TILE(L)                                                                                                                        \
     static void dot_many_##L(const conv_dot *t) { dot_run(t, DOT_POINTS_##L, L); }                                                         \
     static void dot_one_##L(const conv_dot *t) { dot_run(t, 1, L); }
-DOT_TILE(1)
-DOT_TILE(2) DOT_TILE(3) DOT_TILE(4) DOT_TILE(5) DOT_TILE(6) DOT_TILE(7) DOT_TILE(8)
-#define DOT_ENTRY(L)                                                                                                                       \
-    {                                                                                                                                      \
-        DOT_POINTS_##L, dot_many_##L, dot_one_##L                                                                                          \
-    }
-    static const struct {
+/* clang-format off */
+DOT_TILE(1) DOT_TILE(2) DOT_TILE(3) DOT_TILE(4) DOT_TILE(5) DOT_TILE(6) DOT_TILE(7) DOT_TILE(8)
+#define DOT_ENTRY(L) { DOT_POINTS_##L, dot_many_##L, dot_one_##L }
+static const struct {
     int points;
     conv_dot_fn *many, *one;
 } dot_tiles[DOT_LANES] = { DOT_ENTRY(1), DOT_ENTRY(2), DOT_ENTRY(3), DOT_ENTRY(4), DOT_ENTRY(5), DOT_ENTRY(6), DOT_ENTRY(7), DOT_ENTRY(8) };
+/* clang-format on */
 
 /* All points of a band. */
 static void dot_band(conv_dot *t, int64_t lanes, int64_t points, const float *const *rows, float *const *out)

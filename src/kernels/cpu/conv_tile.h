@@ -41,8 +41,9 @@ typedef struct conv_tile {
     int64_t rows_step; /* gather: between taps */
     int64_t row;       /* outer: the first element of every row that is read */
     const float *b;
-    int64_t b_row;   /* outer */
-    float *const *c; /* gather: row i of the result begins at c[i] + column */
+    int64_t b_row;     /* outer */
+    const float *bias; /* gather: what the sums begin with, full vectors; or NULL */
+    float *const *c;   /* gather: row i of the result begins at c[i] + column */
     int64_t column;
     float *sum; /* outer: row i at sum + i·sum_row */
     int64_t sum_row;
@@ -61,7 +62,11 @@ typedef void conv_tile_fn(const conv_tile *t);
 GEMM_INLINE void gather_run(const conv_tile *t, const int R, const int V, const bool fetch)
 {
     vf acc[CONV_ROWS][CONV_WIDTH];
-    CONV_UNROLL for (int i = 0; i < R; i++) CONV_UNROLL for (int v = 0; v < V; v++) acc[i][v] = vzero();
+    CONV_UNROLL for (int v = 0; v < V; v++)
+    {
+        const vf first = t->bias ? vload(t->bias + v * VL) : vzero();
+        CONV_UNROLL for (int i = 0; i < R; i++) acc[i][v] = first;
+    }
     const float *b = t->b;
     const float *const *rows = t->rows;
     const int64_t run = t->run, next_step = t->next_step;
