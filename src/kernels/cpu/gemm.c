@@ -68,6 +68,8 @@ static void plan_panels(plan *s, int64_t m, int64_t n)
     if (GEMM_REGISTERS == 32 && m >= 7 && m <= 9 && n <= 1024) s->width = 3; /* 7 to 9 rows fit one tile of width 3 */
     if (GEMM_REGISTERS == 32 && m > DIRECT_ROWS && m <= TWO_TILES) s->width = 3;
     const int64_t four = ceil_div(s->vectors, 4), three = ceil_div(s->vectors, 3);
+    if (GEMM_REGISTERS == 32 && s->mode == B_COPIED_BY_TILE && m >= THREE_ROWS && m <= THREE_MOST && (three % 2 == 0 || three >= 32))
+        s->width = 3; /* the copy stays in L1; an even number of tasks, or many */
     if (GEMM_REGISTERS == 32 && m > TWO_TILES && four > 4 && four < 16 && four % 2 != 0 && three % 2 == 0)
         s->width = 3; /* an even number of tasks */
     if (m <= WIDE_ROWS && s->mode == B_IN_PLACE) s->width = ceil_div(s->vectors, ceil_div(s->vectors, WIDEST));
@@ -115,7 +117,7 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     const int prefetched = g->b_row % TILE_LINE != 0 || (double)g->k * (double)g->n <= L2_FLOATS;
     const int direct_rows = GEMM_REGISTERS == 32 && prefetched ? TWO_TILES : DIRECT_ROWS;
     const int in_l2 = GEMM_REGISTERS == 32 && (double)g->k * (double)g->n <= L2_FLOATS && !awkward_a &&
-                      g->m <= (g->b_row % TILE_LINE == 0 ? BLOCK_ROWS : UNEVEN_ROWS);
+                      g->m <= (g->b_row % TILE_LINE == 0 ? NEAR_B_ROWS : UNEVEN_ROWS);
     if (half || !by_rows || ragged) s.mode = B_PACKED;
     else s.mode = g->m <= direct_rows || in_l1 || in_l2 ? B_IN_PLACE : B_COPIED_BY_TILE;
     const int close = in_l1 || (g->m > direct_rows && g->b_row % TILE_LINE == 0 && (double)g->k * (double)g->n <= NEAR_FLOATS);
@@ -144,7 +146,7 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
         s.a_bytes = round64((size_t)(s.super_rows * s.a_ld * s.k_blocks) * sizeof(float));
     }
 
-    s.slab = half ? 1 : s.panels >= 64 ? 4 : s.panels >= 32 ? 2 : 1;
+    s.slab = half ? 1 : s.panels >= 96 ? 4 : s.panels >= 32 ? 2 : 1;
     const int64_t slabs = ceil_div(s.panels, s.slab), blocks = ceil_div(s.super_rows, BLOCK_ROWS);
     int64_t wanted = blocks * slabs >= 4 ? blocks : ceil_div(4, slabs);
     while (wanted > blocks && s.super_rows / wanted < 48) wanted--;

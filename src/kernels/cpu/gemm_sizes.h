@@ -13,10 +13,13 @@ enum {
     KC_FEW_ROWS = 192,   /* the same where each panel is packed for few tiles: the copy should be written to L1 ... */
     KC_LEAST_ROWS = 128, /* ... and up to FEW_ROWS rows all of it */
     FEW_ROWS = 48,
-    BLOCK_ROWS = 480,       /* rows of A of one task: 480 * KC floats are 960 KiB of the 1.25 MiB L2 */
+    BLOCK_ROWS = 640,       /* rows of A of one task: 640 * KC_FEW_ROWS floats are 480 KiB of L2 */
+    NEAR_B_ROWS = 480,      /* the same where B stays in L2 */
     PACK_A_PANELS = 3,      /* from this many panels on, copying A pays for itself */
     DIRECT_ROWS = 12,       /* up to this many rows B is read where it lies: a copy would be used once or twice ... */
     TWO_TILES = 18,         /* ... and up to this many, which are two tiles of width 3, if its rows are prefetched into L1 */
+    THREE_ROWS = 28,        /* from this many rows on ... */
+    THREE_MOST = 128,       /* ... up to this many, panels that tiles copy are three vectors wide */
     UNEVEN_ROWS = 64,       /* up to this many rows a B in L2 is read where it lies even if its rows do not begin on cache lines */
     STRIP_ROWS = 12,        /* rows that are taken through all panels at a time where k is short, so that C is written along its rows */
     SHARED_ROWS = 240,      /* about so many rows per task when B is packed for all: 480 KiB of A */
