@@ -164,6 +164,7 @@ static void images_and_contractions(void **state)
     BAD("cosine_similarity", "[2, 3] and [2, 4] do not broadcast", cj_cosine_similarity(F(2, 3), F(2, 4), -1, 0));
     BAD("cosine_similarity", "axis 4 is out of range for 2 dimensions", cj_cosine_similarity(F(2, 3), F(2, 3), 4, 0));
     BAD("attention", "the rows of q [2, 4, 8] and k [2, 5, 7] have different sizes", cj_attention(F(2, 4, 8), F(2, 5, 7), F(2, 5, 8)));
+    BAD("attention_packed", "[2, 4, 20] with 2 heads; [.., T, 3·heads·d] expected", cj_attention_packed(F(2, 4, 20), 2));
     BAD("attention", "the mask [3, 3] does not broadcast to the scores [2, 4, 5]",
         cj_attention(F(2, 4, 8), F(2, 5, 8), F(2, 5, 8), .mask = cj_require_grad(F(3, 3))));
 }

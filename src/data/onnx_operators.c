@@ -312,7 +312,7 @@ CJ_ONNX_CONVERT(conv)
         if (transposed) any |= (more[d] = a->size[d] - least) != 0;
     }
     int result = k->out[0];
-    const char *bias = bias_after(o, k, &result);
+    const char *bias = k->nin > 2 ? cj__onnx_name(o, k->in[2]) : bias_after(o, k, &result);
     Cj__Onnx__Node *n = cj__onnx_node(o, type, 3, (const char *[]){ cj__onnx_name(o, k->in[0]), cj__onnx_name(o, k->in[1]), bias });
     if (!n || !windows(o, n, nd, kernel, a->stride, a->dilation, a->low, a->high)) return false;
     if (a->groups != 1 && !cj__onnx_int(o, n, "group", a->groups)) return false;

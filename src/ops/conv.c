@@ -163,8 +163,8 @@ static double flops(const cj_call *call, cj_conv_pass pass)
     cj_conv_shape v;
     cj_call copy = *call;
     if (!describe(&copy, pass, &v)) return 0;
-    return 2.0 * (double)(v.n * v.groups * v.o * v.c) * (double)(v.out[0] * v.out[1] * v.out[2]) *
-           (double)(v.kernel[0] * v.kernel[1] * v.kernel[2]);
+    const double results = (double)(v.n * v.groups * v.o) * (double)(v.out[0] * v.out[1] * v.out[2]);
+    return results * (2.0 * (double)v.c * (double)(v.kernel[0] * v.kernel[1] * v.kernel[2]) + (pass == CJ_CONV_FORWARD && call->nin > 2));
 }
 static double flops_conv(const cj_call *call) { return flops(call, CJ_CONV_FORWARD); }
 static double flops_data(const cj_call *call) { return flops(call, CJ_CONV_DATA); }
