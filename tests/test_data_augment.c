@@ -549,26 +549,16 @@ static void draws_depend_on_the_sample_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(aug_rotate),
-        cmocka_unit_test(aug_shear),
-        cmocka_unit_test(shifts),
-        cmocka_unit_test(aug_photometric),
-        cmocka_unit_test(aug_mask),
-        cmocka_unit_test(flips_and_crops),
-        cmocka_unit_test(aug_flip),
-        cmocka_unit_test(aug_crop_pad),
-        cmocka_unit_test(aug_translate),
-        cmocka_unit_test(aug_scale),
-        cmocka_unit_test(aug_perspective),
-        cmocka_unit_test(aug_lens),
-        cmocka_unit_test(aug_pca_colour),
-        cmocka_unit_test(aug_noise),
-        cmocka_unit_test(aug_threshold),
-        cmocka_unit_test(aug_blur),
-        cmocka_unit_test(aug_background),
-        cmocka_unit_test(aug_occlusion),
-        cmocka_unit_test(aug_geometric),
-        cmocka_unit_test(draws_depend_on_the_sample_alone),
+        cmocka_unit_test(aug_rotate),      cmocka_unit_test(aug_shear),
+        cmocka_unit_test(shifts),          cmocka_unit_test(aug_photometric),
+        cmocka_unit_test(aug_mask),        cmocka_unit_test(flips_and_crops),
+        cmocka_unit_test(aug_flip),        cmocka_unit_test(aug_crop_pad),
+        cmocka_unit_test(aug_translate),   cmocka_unit_test(aug_scale),
+        cmocka_unit_test(aug_perspective), cmocka_unit_test(aug_lens),
+        cmocka_unit_test(aug_pca_colour),  cmocka_unit_test(aug_noise),
+        cmocka_unit_test(aug_threshold),   cmocka_unit_test(aug_blur),
+        cmocka_unit_test(aug_background),  cmocka_unit_test(aug_occlusion),
+        cmocka_unit_test(aug_geometric),   cmocka_unit_test(draws_depend_on_the_sample_alone),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -230,11 +230,8 @@ static void aug_cow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(aug_dataset),
-        cmocka_unit_test(mixed_pairs),
-        cmocka_unit_test(aug_regression),
-        cmocka_unit_test(aug_regression_toy),
-        cmocka_unit_test(aug_cow),
+        cmocka_unit_test(aug_dataset),        cmocka_unit_test(mixed_pairs), cmocka_unit_test(aug_regression),
+        cmocka_unit_test(aug_regression_toy), cmocka_unit_test(aug_cow),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

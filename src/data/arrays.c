@@ -62,7 +62,7 @@ static cj_tensor *idx_read(const cj_bytes *b)
     for (int d = 0; d < ndim; d++) {
         shape.dim[d] = cj__get32_big(p + 4 * d);
         empty |= !shape.dim[d];
-        if (!shape.dim[d]) continue; /* a huge size beside one of 0 counts too */
+        if (!shape.dim[d]) continue;                /* a huge size beside one of 0 counts too */
         if (n > CJ_MAX_FILE / (size_t)shape.dim[d]) /* n stays below 2^31 */
             return cj__bytes_error(b, 4 + 4 * (size_t)d, "sizes that fit %zu bytes were expected, %lld was found", b->n - at,
                                    (long long)shape.dim[d]),
