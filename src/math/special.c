@@ -380,7 +380,7 @@ static cj_tensor *apply(int f, int64_t n, cj_tensor *x, cj_tensor *y, cj_tensor 
     cj_ctx *c = x ? x->ctx : y ? y->ctx : z ? z->ctx : NULL;
     if (!c) return NULL;
     if (!cj__usable(c, op->name, 0, x) || !x) return c->poison;
-    for (int i = 1; i < op->nin; i++)
+    for (int i = 1; i < op->nin && i < 3; i++)
         if (!cj__usable(c, op->name, i, in[i])) return c->poison;
     cj_dtype t = cj__promote_n(in, op->nin);
     const bool half = t == CJ_BF16 || t == CJ_F16; /* f32 inside, so that derivatives are rounded once too */

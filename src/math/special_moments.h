@@ -67,9 +67,11 @@ enum { F(orders) = 9 };
 /* Moments of a pair with mean 0 from its cumulants k: m_ij = sum over p, q of C(i-1, p) C(j, q) k_(p+1)q m_(i-1-p)(j-q). */
 static REAL F(from_cumulants)(int i, int j, REAL k[F(orders)][F(orders)])
 {
-    REAL m[F(orders)][F(orders)], choose[F(orders)][F(orders)] = { { 0 } };
-    for (int n = 0; n < F(orders); n++)
-        for (int p = 0; p <= n; p++) choose[n][p] = p ? choose[n - 1][p - 1] + choose[n - 1][p] : 1;
+    REAL m[F(orders)][F(orders)], choose[F(orders)][F(orders)] = { { 1 } };
+    for (int n = 1; n < F(orders); n++) {
+        choose[n][0] = 1;
+        for (int p = 1; p <= n; p++) choose[n][p] = choose[n - 1][p - 1] + choose[n - 1][p];
+    }
     for (int r = 0; r <= i; r++)
         for (int c = 0; c <= j; c++) {
             m[r][c] = r + c == 0;

@@ -271,7 +271,7 @@ static int64_t load_newest(cj_ctx *c, const char *folder, cj_snapshot *k, bool b
     cj_generation g[CJ_GENERATIONS];
     int n = cj__manifest_read(c, folder, g);
     if (n <= 0) return n == 0 ? -1 : -2;
-    char first[CJ_MAX_MESSAGE] = "", other[CJ_MAX_MESSAGE];
+    char first[CJ_MAX_MESSAGE] = "", other[CJ_MAX_MESSAGE] = "";
     for (int i = 0; i < n; i++)
         if (g[i].number >= k->next) k->next = g[i].number + 1;
     for (int i = 0; i < n; i++) {
