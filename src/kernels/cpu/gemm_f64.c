@@ -29,7 +29,9 @@ enum {
 static const double ITEM_WORK = 2e7;   /* batch items below this run whole on one thread each */
 static const double SHARED_WORK = 1e6; /* and a single product below this too */
 
-typedef double vd __attribute__((vector_size(LANES * 8), aligned(8), may_alias));
+typedef double vd __attribute__((vector_size(LANES * 8)));
+/* In memory only: registers are saved to aligned places. */
+typedef double vd_anywhere __attribute__((vector_size(LANES * 8), aligned(8), may_alias));
 typedef int64_t vl __attribute__((vector_size(LANES * 8)));
 
 CJ_INLINE vd spread_f64(double x)
@@ -154,7 +156,7 @@ CJ_INLINE void tile_sum(vd acc[TILE_ROWS][WIDTH], int64_t kc, const double *a, c
     for (int64_t p = 0; p < kc; p++, a += TILE_ROWS, b += TILE_COLUMNS) {
         vd x[WIDTH];
 #pragma GCC unroll 3
-        for (int v = 0; v < vectors; v++) x[v] = *(const vd *)(b + v * LANES);
+        for (int v = 0; v < vectors; v++) x[v] = *(const vd_anywhere *)(b + v * LANES);
 #pragma GCC unroll 8
         for (int r = 0; r < TILE_ROWS; r++) {
             const vd y = spread_f64(a[r]);
@@ -175,7 +177,7 @@ CJ_INLINE void tile_of(int64_t kc, const double *a, const double *b, double *c, 
         for (int r = 0; r < TILE_ROWS; r++)
 #pragma GCC unroll 3
             for (int v = 0; v < vectors; v++) {
-                vd *to = (vd *)(c + r * c_row + v * LANES);
+                vd_anywhere *to = (vd_anywhere *)(c + r * c_row + v * LANES);
                 if (add) acc[r][v] += *to;
                 *to = acc[r][v];
             }
@@ -204,9 +206,9 @@ static void pack_rows(const packed *q, const double *a, int64_t rows, double *to
         for (int64_t i = 0; i < TILE_ROWS; i += LANES)
             for (int64_t p = 0; p < whole; p += LANES) {
                 vd block[LANES];
-                for (int l = 0; l < LANES; l++) block[l] = *(const vd *)(a + (i0 + i + l) * g->a_row + p);
+                for (int l = 0; l < LANES; l++) block[l] = *(const vd_anywhere *)(a + (i0 + i + l) * g->a_row + p);
                 transpose_f64(block);
-                for (int l = 0; l < LANES; l++) *(vd *)(to + (p + l) * TILE_ROWS + i) = block[l];
+                for (int l = 0; l < LANES; l++) *(vd_anywhere *)(to + (p + l) * TILE_ROWS + i) = block[l];
             }
         for (int64_t i = 0; i < TILE_ROWS; i++)
             for (int64_t p = whole; p < q->kc; p++) to[p * TILE_ROWS + i] = i0 + i < rows ? a[(i0 + i) * g->a_row + p * g->a_col] : 0;

@@ -3,7 +3,9 @@
  *   NAME(x)  x with the type's name         SMALLEST   the smallest number whose reciprocal is finite
  * Matrices are column-major: element (i, j) of a is a[j * ld + i]. */
 
-typedef R NAME(vec) __attribute__((vector_size(LU_BYTES), aligned(sizeof(R)), may_alias));
+typedef R NAME(vec) __attribute__((vector_size(LU_BYTES)));
+/* In memory only: registers are saved to aligned places. */
+typedef R NAME(anywhere) __attribute__((vector_size(LU_BYTES), aligned(sizeof(R)), may_alias));
 #define V NAME(vec)
 enum { NAME(lanes) = LU_BYTES / sizeof(R), NAME(vectors) = PANEL / NAME(lanes) };
 #define LANES NAME(lanes)
@@ -64,7 +66,7 @@ CJ_INLINE void NAME(through)(const R l[PANEL][PANEL], const R *diagonal, R *b, i
 {
     V x[TOGETHER][VECTORS];
     for (int c = 0; c < columns; c++)
-        for (int v = 0; v < VECTORS; v++) x[c][v] = *(const V *)(b + c * ld + v * LANES);
+        for (int v = 0; v < VECTORS; v++) x[c][v] = *(const NAME(anywhere) *)(b + c * ld + v * LANES);
 #pragma GCC unroll 16
     for (int step = 0; step < PANEL; step++) {
         const int i = diagonal ? PANEL - 1 - step : step;
@@ -75,11 +77,11 @@ CJ_INLINE void NAME(through)(const R l[PANEL][PANEL], const R *diagonal, R *b, i
             for (int k = 0; k < LANES; k++) f[k] = value;
             if (diagonal) x[c][i / LANES][i % LANES] = value;
             for (int v = diagonal ? 0 : i / LANES; v < (diagonal ? i / LANES + 1 : VECTORS); v++)
-                x[c][v] -= f * *(const V *)(l[i] + v * LANES);
+                x[c][v] -= f * *(const NAME(anywhere) *)(l[i] + v * LANES);
         }
     }
     for (int c = 0; c < columns; c++)
-        for (int v = 0; v < VECTORS; v++) *(V *)(b + c * ld + v * LANES) = x[c][v];
+        for (int v = 0; v < VECTORS; v++) *(NAME(anywhere) *)(b + c * ld + v * LANES) = x[c][v];
 }
 static void NAME(lower_columns)(void *arg, int64_t begin, int64_t end, int worker)
 {
@@ -224,9 +226,9 @@ static void NAME(turn)(int64_t m, int64_t n, const R *x, int64_t x_row, R *y, in
     for (int64_t r = 0; r < rows; r += LANES)
         for (int64_t c = 0; c < columns; c += LANES) {
             V block[LANES];
-            for (int l = 0; l < LANES; l++) block[l] = *(const V *)(x + (r + l) * x_row + c);
+            for (int l = 0; l < LANES; l++) block[l] = *(const NAME(anywhere) *)(x + (r + l) * x_row + c);
             NAME(transpose_block)(block);
-            for (int l = 0; l < LANES; l++) *(V *)(y + (c + l) * y_row + r) = block[l];
+            for (int l = 0; l < LANES; l++) *(NAME(anywhere) *)(y + (c + l) * y_row + r) = block[l];
         }
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = i < rows ? columns : 0; j < n; j++) y[j * y_row + i] = x[i * x_row + j];
