@@ -171,8 +171,8 @@ int cj__manifest_read(cj_ctx *c, const char *folder, cj_generation out[CJ_GENERA
         return c->error ? -1 : n;
     }
     if (!ok && c->error != CJ_EFILE) return -1;
-    char message[CJ_MAX_MESSAGE];
-    cj__error_take(c, message);
+    char message[CJ_MAX_MESSAGE] = "";
+    if (!ok) cj__error_take(c, message); /* without an error there may be a wish to cancel, which stays */
     bool second = read_one(c, folder, older, out, &n);
     if (second && (n || ok)) {
         if (!ok) cj__log(c, CJ_LOG_WARNING, "%s; the manifest before it is used", message);
