@@ -104,7 +104,7 @@ int app_export(int argc, char **argv)
     };
     const app_usage usage = {
         .verb = "export",
-        .line = "RUN FILE.safetensors|FILE.npz|FILE.onnx [--last]",
+        .line = "RUN FILE.safetensors|FILE.npz|FILE.onnx [--last] [--part NAME --input SIZES]",
         .least = 2,
         .most = 2,
         .text = "Writes a run's parameters to a file that PyTorch (safetensors) or NumPy (npz) reads, or the network with its\n"
