@@ -294,7 +294,7 @@ static void opt_normalised_gradient(void **state)
 enum { N = 50, D = 5, DRAWN = 4000 };
 typedef struct regression {
     double x[N][D], y[N], largest;
-    int64_t drawn[DRAWN], count;
+    int64_t drawn[DRAWN], count, last; /* the examples evaluated, how many; the evaluation that is spoiled */
 } regression;
 static regression make_regression(void)
 {
@@ -516,6 +516,33 @@ static void opt_sag_biased(void **state)
     assert_true(unbiased(SAG) > 1e-3);
 }
 
+/* an example whose loss is not finite ends the descent at once and leaves x alone, whichever evaluation it is */
+static cj_tensor *spoiled(cj_ctx *k, void *user, cj_tensor *const *x, int n, int64_t i)
+{
+    const regression *r = user;
+    cj_tensor *loss = example(k, user, x, n, i);
+    return r->count == r->last ? cj_mul_scalar(loss, INFINITY) : loss;
+}
+static void opt_variance_stops(void **state)
+{
+    (void)state;
+    regression r = make_regression();
+    double zero[D] = { 0 };
+    for (int how = SAGA; how <= SVRG; how++)
+        for (r.last = N - 1; r.last < N + 4; r.last++) {
+            cj_tensor *x = vector(zero, D);
+            r.count = 0;
+            bool done = how == SAGA  ? cj_saga(c, spoiled, &r, N, &x, 1, .step = 0.01, .iterations = 20)
+                        : how == SAG ? cj_sag(c, spoiled, &r, N, &x, 1, .step = 0.01, .iterations = 20)
+                                     : cj_svrg(c, spoiled, &r, N, &x, 1, .step = 0.01, .iterations = 20);
+            assert_false(done);
+            assert_non_null(strstr(cj_message(c), "or its gradient is not finite"));
+            cj_clear(c);
+            assert_int_equal(r.count, r.last);
+            for (int k = 0; k < D; k++) assert_near(value_at(x, k), 0, 0);
+        }
+}
+
 /* opt.svrg: at the optimum the direction has no variance, SGD's has */
 static void opt_svrg_variance_vanishes(void **state)
 {
@@ -637,6 +664,7 @@ int main(void)
         ROW(opt_saga_unbiased),
         ROW(opt_svrg_unbiased),
         ROW(opt_sag_biased),
+        ROW(opt_variance_stops),
         ROW(opt_svrg_variance_vanishes),
         ROW(opt_gauss_newton_diag),
         ROW(opt_polyak_average_gap),

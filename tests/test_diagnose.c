@@ -226,12 +226,25 @@ static void train_update_ratio(void **state)
     cj_release(x);
 }
 
+static cj_module *make_none(void *user)
+{
+    (void)user;
+    return NULL;
+}
+
 static void bad_arguments(void **state)
 {
     (void)state;
     cj_finding f[8];
     assert_int_equal(cj_diagnose(c, NULL, NULL, &rows, f, 8), -1);
     assert_non_null(strstr(cj_message(c), "there is no network"));
+    cj_clear(c);
+    assert_int_equal(cj_diagnose(c, make_none, NULL, &rows, f, 8), -1);
+    assert_non_null(strstr(cj_message(c), "the function that makes the network gave none"));
+    cj_clear(c);
+    cj_lr_trial one = { .lr = 0.1 };
+    assert_true(isnan(cj_lr_find(c, make_none, NULL, &rows, &one, 1)));
+    assert_non_null(strstr(cj_message(c), "gave none"));
     cj_clear(c);
     assert_true(isnan(cj_lr_find(c, make, NULL, &rows, NULL, 0)));
     assert_non_null(strstr(cj_message(c), "lr_find"));

@@ -106,6 +106,14 @@ static void axes_and_batches(void **state)
     cj_tensor *x = cj_randn(c, CJ_SHAPE(4, 10, 9), .dtype = CJ_F64), *h = cj_rfft(x, .axes = CJ_AXES(1, 0));
     assert_int_equal(cj_size(h, 0), 3);
     assert_true(cj_item(cj_max(cj_abs(cj_sub(cj_irfft(h, .axes = CJ_AXES(1, 0), .size = CJ_SHAPE(10, 4)), x)))) < 1e-14);
+    for (int64_t n = 8; n <= 12; n += 4) { /* the first axis cut and padded, the last one's half too */
+        cj_tensor *fit = cj_irfft(h, .axes = CJ_AXES(1, 0), .size = CJ_SHAPE(n, 6));
+        cj_tensor *rows =
+            n < 10 ? cj_slice(h, 1, 0, n, 1) : cj_cat((cj_tensor *[]){ h, cj_zeros(c, CJ_SHAPE(3, n - 10, 9, 2), CJ_F64) }, 2, 1);
+        cj_tensor *apart = cj_irfft(cj_ifft(rows, .axes = CJ_AXIS(1)), .axes = CJ_AXIS(0), .size = CJ_SHAPE(6));
+        assert_int_equal(cj_size(fit, 1), n);
+        assert_true(cj_item(cj_max(cj_abs(cj_sub(fit, apart)))) < 1e-14);
+    }
     assert_true(cj_item(cj_max(cj_abs(cj_sub(cj_fft(z, .size = CJ_SHAPE(40)), cj_fft(cj_pad(z, CJ_SHAPE(0, 0), CJ_SHAPE(3, 0))))))) <
                 1e-12);
     assert_true(cj_item(cj_max(cj_abs(cj_sub(cj_fft(z, .size = CJ_SHAPE(20)), cj_fft(cj_slice(z, 2, 0, 20, 1)))))) < 1e-12);

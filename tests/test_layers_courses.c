@@ -56,6 +56,16 @@ static void pooling_and_back(void **state)
     same(back, cj_where(there, x, cj_zeros_like(x)), 0);
     assert_int_equal((int64_t)cj_item(cj_sum(there)), 2 * 3 * 2 * 3);
     assert_int_equal(cj_size(cj_max_unpool_forward(up, p.value, p.index, CJ_SHAPE(7, 9)), 2), 7);
+    cj_pool_opts apart = { .kernels = CJ_SHAPE(3, 4),
+                           .strides = CJ_SHAPE(2, 3),
+                           .paddings = CJ_SHAPE(1, 2) }; /* 3 and 4 windows: the smallest input has 5 rows, 9 columns */
+    cj_pooled q = cj_max_pool_forward((cj_max_pool_layer)(c, &apart), cj_slice(x, 2, 0, 5, 1));
+    assert_int_equal(cj_size(q.value, 2), 3);
+    assert_int_equal(cj_size(q.value, 3), 4);
+    cj_tensor *smallest = cj_max_unpool_forward((cj_max_unpool_layer)(c, &apart), q.value, q.index, (cj_shape){ 0 });
+    assert_int_equal(cj_size(smallest, 2), 5);
+    assert_int_equal(cj_size(smallest, 3), 9);
+    same(smallest, cj_max_unpool(q.value, q.index, CJ_SHAPE(5, 9)), 0);
     assert_ok(c);
     assert_poisoned(CJ_EVALUE, "max_pool_forward: the module is a MaxUnpool; a MaxPool expected", cj_max_pool_forward(up, x).value);
     assert_poisoned(CJ_EVALUE, "max_unpool_forward: the module is a MaxPool", cj_max_unpool_forward(down, x, p.index, (cj_shape){ 0 }));

@@ -21,8 +21,9 @@ typedef struct patient {
 static bool open_net(patient *b, double lr)
 {
     b->net = b->make(b->user);
+    if (!b->net && b->ctx->error == CJ_OK) cj__error(b->ctx, CJ_EVALUE, "diagnose: the function that makes the network gave none");
     b->optim = b->net ? cj_adam(cj_module_params(b->net), &(cj_adam_opts){ .lr = lr }) : NULL;
-    return b->optim && b->ctx->error == CJ_OK;
+    return b->ctx->error == CJ_OK;
 }
 
 static void close_net(patient *b)
