@@ -12,9 +12,9 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/load.h"
 
-#define STRIP 8     /* vectors of a row kept in registers */
-#define AHEAD 4     /* rows fetched in advance */
-#define CHUNK 32768 /* elements of a parallel chunk, about */
+#define STRIP (CJ_VL == 16 ? 16 : 8) /* vectors of a row kept in registers: AVX-512 has twice as many */
+#define AHEAD 4                      /* rows fetched in advance */
+#define CHUNK 32768                  /* elements of a parallel chunk, about */
 
 typedef struct bag_job {
     const cj_bag *b;
