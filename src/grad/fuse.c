@@ -396,7 +396,7 @@ static bool matrix_strides(const cj_kernel *k, const cj_arg *a, int64_t *row, in
     return true;
 }
 
-static bool kernel_reads(const cj_kernel *k, int slot)
+bool cj__kernel_reads(const cj_kernel *k, int slot)
 {
     if (k->dead) return false;
     if (k->kind != CJ_KERNEL_FUSED)
@@ -439,7 +439,7 @@ static int tail_place(const fuser *f, int product, int chain, int input)
         const cj_kernel *o = &p->kernel[other];
         if (o->dead) continue;
         if (o->kind == CJ_KERNEL_CALL && o->step->op->flags & CJ_OP_WRITES) return -1;
-        if (kernel_reads(o, a->slot)) wait = false;
+        if (cj__kernel_reads(o, a->slot)) wait = false;
         for (int i = 0; i < k->prog->n_in; i++)
             if (kernel_makes(o, k->ew[i].slot)) early = false;
     }
@@ -450,7 +450,7 @@ static bool read_elsewhere(const fuser *f, int slot, int chain)
 {
     if (f->t->slot[slot].output) return true;
     for (int other = 0; other < f->p->n; other++)
-        if (other != chain && kernel_reads(&f->p->kernel[other], slot)) return true;
+        if (other != chain && cj__kernel_reads(&f->p->kernel[other], slot)) return true;
     return false;
 }
 
@@ -499,7 +499,7 @@ static void sweep(fuser *f)
         for (int j = 0; j < k->step->nout && !wanted; j++) {
             int slot = k->step->arg[k->step->nin + j].slot;
             wanted = f->t->slot[slot].output || f->t->slot[slot].kind != CJ_SLOT_TEMP;
-            for (int o = i + 1; o < p->n && !wanted; o++) wanted = kernel_reads(&p->kernel[o], slot);
+            for (int o = i + 1; o < p->n && !wanted; o++) wanted = cj__kernel_reads(&p->kernel[o], slot);
         }
         k->dead = !wanted;
     }

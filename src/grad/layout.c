@@ -10,6 +10,7 @@
 static void touch(cj_trace *t, int slot, int k)
 {
     cj_slot *s = &t->slot[slot];
+    if (s->absorbed) return;
     if (s->first < 0) s->first = k;
     s->last = k;
 }
@@ -405,8 +406,10 @@ static bool bind(cj_ctx *c, cj_trace *t, cj_compiled *p)
 bool cj__plan_layout(cj_ctx *c, cj_trace *t, cj_compiled *p)
 {
     const bool device = c->backend != NULL;
+    for (int i = 0; i < t->n_slots; i++) t->slot[i].absorbed = false;
     cj__plan_lives(t, p);
     if (!delay(c, t, p) || (!device && !cj__plan_recompute(c, t, p))) return false;
+    if (!device) cj__plan_absorb(c, t, p);
     nest(t, p);
     if (!place(c, t, p) || c->error) return false;
     if (!device) cj_memory_trim(c); /* what the trace and earlier steps left would lie beside the arena, unused */

@@ -259,7 +259,7 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
         for (int64_t q = panel0; q < panel1; q++) {
             int V;
             const int64_t j0 = panel_at(s, q, &V), columns = min64((int64_t)V * VL, g->n - j0);
-            tile t = { .k = kc, .add = !first || (g->accumulate && !half), .far = s->far };
+            tile t = { .k = kc, .add = !first ? CJ_GEMM_ADD : half ? 0 : g->accumulate, .alpha = g->alpha, .far = s->far };
             set_edge(&t, V, columns, s->mode != B_PACKED);
             if (s->a_ld) {
                 t.a = r->packed_a + (kb * s->super_rows + i0 - r->row0) * s->a_ld;
@@ -369,7 +369,8 @@ static void run_strip(const run *r, int64_t kb, const float *a, int64_t i0, int6
                    .b_row = (int64_t)V * VL,
                    .c = (float *)r->c + i0 * g->c_row + j0,
                    .c_row = g->c_row,
-                   .add = kb > 0 || g->accumulate,
+                   .add = kb > 0 ? CJ_GEMM_ADD : g->accumulate,
+                   .alpha = g->alpha,
                    .far = s->far };
         set_edge(&t, V, columns, 0);
         if (q + 1 < r->panel1 && s->strip == s->block_rows) t.next = t.b + s->kc * V * VL, t.next_row = t.b_row;
@@ -627,6 +628,12 @@ size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads)
     if (!is_flipped(g)) return workspace_size(g, threads, GEMM_F32);
     const cj_gemm f = flipped(g, NULL);
     return flipped_bytes(g) + workspace_size(&f, threads, GEMM_F32);
+}
+
+int CJ_K(cj__gemm_one_go)(const cj_gemm *g)
+{
+    if (g->m <= 0 || g->n <= 0 || g->batch != 1 || is_tiny(g) || is_lanes(g) || thin_form_of(g) != THIN_NO) return 0;
+    return !is_narrow(g) && !is_small(g) && !is_flipped(g) && make_plan(g, GEMM_F32).k_blocks == 1;
 }
 
 void CJ_K(cj__gemm_bf16)(cj_pool *pool, const cj_gemm *g, void *workspace) { gemm_planned(pool, g, workspace, GEMM_BF16); }
