@@ -124,6 +124,10 @@ bool cj__trace_same(cj_ctx *c, const cj_trace *a, const cj_trace *b);
 int cj__trace_slot_like(cj_trace *t, int slot);
 
 bool cj__kernel_reads(const cj_kernel *k, int slot);
+/* Is the argument of an elementwise kernel all of a temporary, element by element in the order of the loop, in the type the program computes in? */
+bool cj__lies_whole(const cj_trace *t, const cj_kernel *k, const cj_arg *a);
+/* From now on the kernel reads, or makes, slot `to` in place of `from`. */
+bool cj__kernel_rename(cj_ctx *c, cj_compiled *p, cj_kernel *k, int from, int to);
 bool cj__plan_fuse(cj_ctx *c, cj_trace *t, cj_compiled *p);
 /* Finds where every slot is first and last used; bytes that are alive at once, at most, and the kernel at which they are (needs these). */
 void cj__plan_lives(cj_trace *t, const cj_compiled *p);

@@ -22,8 +22,6 @@
  */
 #include "kernels/cpu/gemm.h"
 
-#include "cajal/limits.h"
-
 #include "kernels/cpu/gemm_few.h"
 #include "kernels/cpu/gemm_lanes.h"
 #include "kernels/cpu/gemm_pack.h"
@@ -171,7 +169,6 @@ typedef struct run {
     float *packed_a;                        /* or the group of B, when B is shared */
     int64_t panel0, panel1, block0, block1; /* the group */
     char *workers;                          /* scratch of worker 0; the others follow */
-    int64_t *met; /* a transposed A that is read in place: the block of rows that each worker has read last, more one; else NULL */
 } run;
 
 /* Item (block of k, piece of PACK_ROWS rows), so that the slice of A that a task works on is contiguous. */
@@ -198,9 +195,9 @@ GEMM_INLINE void set_edge(tile *t, int V, int64_t columns, int in_place)
 
 /* All row tiles of one panel; t holds everything but the rows.  mode B_COPY: the first tile writes the packed panel, from which the others read.  The
  * others (or all) fetch the next panel (t->next, if any) into L2: a column of cache lines each, half of one if there are tiles enough, or else the first
- * of them everything.  new_a: A is transposed and the thread has not read it before.  Then the rest of them fetch the lines of A that come after theirs: one line
- * per step of k is more than a processor foresees, and perhaps another one has just written them. */
-static void panel_rows(tile *t, int V, int64_t rows, int mode, int new_a, const cj_gemm *tail, int64_t item, int64_t i, int64_t j0)
+ * of them everything.  turned: A is transposed and lies beyond L1; then the rest of them fetch the lines of A that come after theirs, for one line per step of k is
+ * more than a processor foresees, and perhaps another one has just written them. */
+static void panel_rows(tile *t, int V, int64_t rows, int mode, int turned, const cj_gemm *tail, int64_t item, int64_t i, int64_t j0)
 {
     const int64_t count = ceil_div(rows, tile_rows(V)), R = rows / count, others = mode == B_COPY ? count - 1 : count;
     int64_t taller = rows - R * count, ahead = 0;
@@ -218,7 +215,7 @@ static void panel_rows(tile *t, int V, int64_t rows, int mode, int new_a, const 
             mode = turn < ahead ? ahead_mode : B_PLAIN;
             if (ahead_mode == B_AHEAD) t->next = next + turn * TILE_LINE;
             else if (ahead_mode == B_AHEAD_HALF) t->next = next + turn / 2 * TILE_LINE + turn % 2 * (t->k / 2) * t->next_row;
-            if (mode == B_PLAIN && new_a) mode = B_AHEAD, t->next = t->a + TILE_LINE, t->next_row = t->a_col;
+            if (mode == B_PLAIN && turned) mode = B_AHEAD, t->next = t->a + TILE_LINE, t->next_row = t->a_col;
             turn++;
         }
         tiles[V - 1][height - 1][mode](t);
@@ -257,8 +254,7 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
     char *scratch = r->workers + (size_t)worker * s->worker_bytes;
     float *panel = s->panel_bytes ? (float *)(void *)scratch : on_stack;
     float *sums = (float *)(void *)(scratch + s->panel_bytes);
-    const int new_a = r->met && r->met[worker] != i0 + 1;
-    if (new_a) r->met[worker] = i0 + 1;
+    const int turned = g->a_row == 1 && g->a_col >= TILE_LINE && !s->a_ld && s->work >= PARALLEL_WORK;
 
     for (int64_t kb = 0; kb < s->k_blocks; kb++) {
         const int64_t p0 = kb * s->kc, kc = min64(s->kc, g->k - p0);
@@ -304,7 +300,7 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
                        s->mode == B_COPIED_BY_TILE ? B_COPY
                        : s->near                   ? B_NEAR
                                                    : B_PLAIN,
-                       new_a && q == panel0, final && g->tail ? g : NULL, r->item, i0, j0);
+                       turned, final && g->tail ? g : NULL, r->item, i0, j0);
         }
     }
 }
@@ -439,13 +435,6 @@ static void run_panels(cj_pool *pool, run *r)
     }
 }
 
-static void run_turned(cj_pool *pool, run *r)
-{
-    int64_t met[CJ_MAX_THREADS] = { 0 };
-    r->met = met;
-    run_panels(pool, r);
-}
-
 /* One item of the batch. */
 static void run_item(cj_pool *pool, const cj_gemm *g, const plan *s, int64_t item, char *workspace)
 {
@@ -455,7 +444,6 @@ static void run_item(cj_pool *pool, const cj_gemm *g, const plan *s, int64_t ite
     r.c = (char *)g->c + item * g->c_batch * (int64_t)kind_size(s->kind);
     if (s->work < (s->near ? PARALLEL_THIN : PARALLEL_WORK)) pool = NULL;
     if (s->mode == B_SHARED) run_shared(pool, &r);
-    else if (g->a_row == 1 && g->a_col >= TILE_LINE && !s->a_ld && s->work >= PARALLEL_WORK) run_turned(pool, &r);
     else run_panels(pool, &r);
 }
 
