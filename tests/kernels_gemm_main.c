@@ -19,13 +19,14 @@ static const char *const dtype_names[] = { "f32", "f64", "bf16", "f16" };
 #define DECLARE(isa)                                                                                                                       \
     cj_gemm_fn cj__gemm_f32_##isa, cj__gemm_f64_##isa, cj__gemm_bf16_##isa, cj__gemm_f16_##isa;                                            \
     cj_gemm_workspace_fn cj__gemm_workspace_f32_##isa, cj__gemm_workspace_f64_##isa, cj__gemm_workspace_bf16_##isa,                        \
-        cj__gemm_workspace_f16_##isa;
+        cj__gemm_workspace_f16_##isa;                                                                                                      \
+    cj_gemm_one_go_fn cj__gemm_one_go_##isa;
 #define LEVEL(isa)                                                                                                                         \
     {                                                                                                                                      \
 #isa, { cj__gemm_f32_##isa, cj__gemm_f64_##isa, cj__gemm_bf16_##isa, cj__gemm_f16_##isa },                                         \
-        {                                                                                                                                  \
-            cj__gemm_workspace_f32_##isa, cj__gemm_workspace_f64_##isa, cj__gemm_workspace_bf16_##isa, cj__gemm_workspace_f16_##isa        \
-        }                                                                                                                                  \
+                { cj__gemm_workspace_f32_##isa, cj__gemm_workspace_f64_##isa, cj__gemm_workspace_bf16_##isa,                               \
+                  cj__gemm_workspace_f16_##isa },                                                                                          \
+                  cj__gemm_one_go_##isa                                                                                                    \
     }
 
 DECLARE(portable)
@@ -40,6 +41,7 @@ typedef struct level {
     const char *name;
     cj_gemm_fn *run[DTYPES];
     cj_gemm_workspace_fn *workspace[DTYPES];
+    cj_gemm_one_go_fn *one_go;
 } level;
 
 static const level levels[] = {
@@ -250,6 +252,8 @@ static int run_level(const level *l, cj_gemm g, int dtype, cj_pool *pool, const 
     return failures;
 }
 
+static int scaled_cases; /* products that were checked with an alpha */
+
 enum { CHECKED = 3000000 }; /* products that the triple loop computes for one case */
 
 static double products(const cj_gemm *g) { return (double)g->m * (double)g->n * (double)g->k * (double)g->batch; }
@@ -296,6 +300,28 @@ static int compare(const level *l, const cj_gemm *g, int dtype, const void *c0, 
         }
     }
     return 0;
+}
+
+/* C += alpha A·B against the product by itself and one multiply-add per element, to the bit, where the level says that it can. */
+static int scaled_agrees(const level *l, cj_gemm g, cj_pool *pool, const float *c0, size_t c_bytes)
+{
+    g.accumulate = 0, g.bias = NULL, g.act = CJ_GEMM_LINEAR, g.tail = NULL;
+    if (!l->one_go(&g)) return 0;
+    scaled_cases++;
+    float *product = malloc(c_bytes + 1), *got = malloc(c_bytes + 1);
+    if (!product || !got) abort();
+    int failures = run_level(l, g, F32, NULL, c0, c_bytes, (unsigned char *)product);
+    g.accumulate = CJ_GEMM_ADD_SCALED, g.alpha = (float)uniform();
+    failures += run_level(l, g, F32, pool, c0, c_bytes, (unsigned char *)got);
+    for (int64_t i = 0; i < g.m && !failures; i++)
+        for (int64_t j = 0; j < g.n && !failures; j++) {
+            const int64_t at = i * g.c_row + j;
+            const volatile float apart = g.alpha * product[at]; /* the portable level rounds twice */
+            const float want = strcmp(l->name, "portable") == 0 ? apart + c0[at] : fmaf(g.alpha, product[at], c0[at]);
+            if (isnan(want) ? !isnan(got[at]) : memcmp(&want, &got[at], sizeof want) != 0) failures = fail(&g, l->name, F32, "alpha", at);
+        }
+    free(product), free(got);
+    return failures;
 }
 
 static int64_t random_size(int64_t big)
@@ -377,6 +403,7 @@ static int one_case(cj_pool *two, const given *given, int a_layout, int b_layout
         failures += run_level(l, g, dtype, two, c0, c_bytes, other);
         if (memcmp(one, other, c_bytes) != 0) failures += fail(&g, l->name, dtype, "one thread and two differ", 0);
         failures += compare(l, &g, dtype, c0, one);
+        if (dtype == F32 && g.batch == 1) failures += scaled_agrees(l, g, two, (const float *)(const void *)c0, c_bytes);
     }
     free(a.block), free(b.block), free(bias), free(c0), free(one), free(other);
     return failures;
@@ -399,6 +426,7 @@ int main(int argc, char **argv)
     static const int layouts[] = { PLAIN, TURNED, SPREAD };
     for (int i = 0; i < SHAPES * 9 && failures < 10; i++) failures += one_case(two, &shapes[i / 9], layouts[i / 3 % 3], layouts[i % 3]);
     cj__pool_free(two);
+    if (cases + SHAPES > 100 && scaled_cases < 20) failures++, printf("only %d products with an alpha\n", scaled_cases);
     printf(failures ? "%d failures\n" : "all agree\n", failures);
     return failures != 0;
 }

@@ -119,6 +119,66 @@ static void chain_is_one_kernel(void **state)
     free(text);
 }
 
+/* A draw of zeros and ones used as numbers is part of its chain. */
+static void draw_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q, (void)user;
+    cj_tensor *p = cj_sigmoid(in[0]), *drawn = cj_cast(cj_lt(in[1], p), CJ_F32);
+    out[0] = cj_sub(drawn, cj_mul_scalar(p, 2));
+    out[1] = drawn;
+    out[2] = cj_mul(cj_cast(cj_gt_scalar(in[1], 0.5), CJ_F32), in[0]); /* another chain */
+    out[3] = cj_cast(cj_lt(in[1], in[0]), CJ_F64);                     /* and no such number */
+}
+static void draws_are_numbers_in_a_chain(void **state)
+{
+    (void)state;
+    cj_tensor *in[2] = { cj_randn(c, CJ_SHAPE(33, 64)), cj_rand(c, CJ_SHAPE(33, 64)) }, *out[4], *eager[4];
+    cj_plan *p = compiled(c, draw_step, NULL, in, 2, out);
+    cj_plan_stats st = cj_plan_statistics(p);
+    assert_int_equal(st.kernels, 4); /* both chains, lt, cast to f64 */
+    assert_int_equal(st.elementwise, 3);
+    draw_step(c, NULL, in, eager);
+    for (int i = 0; i < 4; i++) assert_true(same_bits(out[i], eager[i]));
+}
+
+/* The gradient of a sum is one: what is multiplied by it is not copied, unless somebody writes there or wants it. */
+static void times_one_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q;
+    cj_tensor *w = user, *u = cj_cumsum(cj_gelu(in[1]), 0), *g, *was, *changed = cj_cumsum(in[1], 0);
+    cj_grad(cj_sum(cj_mul(u, cj_matmul(in[0], w))), &w, 1, &g); /* in[0]ᵀ·u */
+    was = cj_cumsum(cj_mul_scalar(changed, 1), 1);
+    cj_tensor *before = cj_mul_scalar(changed, 1);
+    cj_add_(changed, in[1], 2);
+    out[0] = g;
+    out[1] = cj_add(cj_cumsum(before, 1), was);
+    out[2] = cj_mul_scalar(cj_cumsum(in[1], 1), 1);
+    out[3] = changed;
+}
+static void nothing_is_multiplied_by_one(void **state)
+{
+    (void)state;
+    enum { ROWS = 40, IN = 30, OUT = 50 };
+    cj_tensor *w = cj_param(cj_randn(c, CJ_SHAPE(IN, OUT))), *in[2] = { cj_randn(c, CJ_SHAPE(ROWS, IN)), cj_randn(c, CJ_SHAPE(ROWS, OUT)) };
+    cj_tensor *out[4], *eager[4];
+    cj_plan *p = compiled(c, times_one_step, w, in, 2, out);
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < 2; i++) in[i] = cj_randn(c, cj_shape_of(in[i]));
+        assert_true(cj_replay(p, in, out));
+        times_one_step(c, w, in, eager);
+        for (int i = 0; i < 4; i++)
+            if (!same_bits(out[i], eager[i])) fail_msg("result %d", i);
+    }
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    assert_true(cj_plan_print(p, f));
+    fclose(f);
+    assert_non_null(strstr(text, "GELU"));
+    assert_null(strstr(text, "CONST MUL")); /* u · 1 */
+    free(text);
+}
+
 /* An input handed out as it is, a persistent tensor handed out, a constant, a view of a result. */
 static void odd_outputs(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
 {
@@ -495,9 +555,21 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(training_equals_eager), T(block_with_gradients), T(chain_is_one_kernel),   T(outputs_of_all_kinds), T(writes_are_ordered),
-        T(local_writes),          T(decoding_is_one_plan), T(random_numbers_go_on),  T(checkpoint_in_a_plan), T(random_programs),
-        T(mixed_dtypes),          T(tails_of_products),    T(tails_over_three_axes),
+        T(training_equals_eager),
+        T(block_with_gradients),
+        T(chain_is_one_kernel),
+        T(draws_are_numbers_in_a_chain),
+        T(nothing_is_multiplied_by_one),
+        T(outputs_of_all_kinds),
+        T(writes_are_ordered),
+        T(local_writes),
+        T(decoding_is_one_plan),
+        T(random_numbers_go_on),
+        T(checkpoint_in_a_plan),
+        T(random_programs),
+        T(mixed_dtypes),
+        T(tails_of_products),
+        T(tails_over_three_axes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

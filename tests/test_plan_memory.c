@@ -172,14 +172,116 @@ static void random_chains_equal_eager(void **state)
     }
 }
 
+/* ---- updates inside products ------------------------------------------------------------------------------------------------------------------------------ */
+
+enum { BATCH = 48, INPUTS = 200, UNITS = 150, CLASSES = 40 };
+typedef struct learner {
+    cj_module *net;
+    cj_optim *optim;
+} learner;
+
+static void learn(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q;
+    learner *l = user;
+    out[0] = cj_cross_entropy(cj_forward(l->net, in[0]), in[1]);
+    cj_minimise(l->optim, out[0]);
+}
+static learner learner_of(cj_ctx *d, double momentum)
+{
+    learner l = { .net = cj_sequential(d, cj_linear(d, INPUTS, UNITS), cj_tanh_layer(d), cj_linear(d, UNITS, CLASSES)) };
+    l.optim = cj_sgd(cj_module_params(l.net), .lr = 0.1, .momentum = momentum);
+    return l;
+}
+
+/* Plain descent: the gradients of both matrices are never stored, and the numbers are those of eager mode, one thread and two, whatever the rate. */
+static void descent_is_done_by_the_products(void **state)
+{
+    (void)state;
+    size_t bytes[2];
+    for (int threads = 1; threads <= 2; threads++)
+        for (int heavy = 0; heavy < 2; heavy++) {
+            cj_ctx *d = cj_ctx_new(&(cj_ctx_opts){ .threads = threads, .seed = 12 }),
+                   *e = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 12 });
+            learner a = learner_of(d, heavy ? 0.9 : 0), b = learner_of(e, heavy ? 0.9 : 0);
+            cj_tensor *in[2] = { cj_randn(d, CJ_SHAPE(BATCH, INPUTS)), cj_randint(d, 0, CLASSES, CJ_SHAPE(BATCH)) };
+            cj_tensor *same[2] = { cj_randn(e, CJ_SHAPE(BATCH, INPUTS)), cj_randint(e, 0, CLASSES, CJ_SHAPE(BATCH)) }, *out[1], *eager[1];
+            cj_plan *p = NULL;
+            for (int turn = 0; turn < 6; turn++) {
+                cj_scope s = cj_scope_open(d), t = cj_scope_open(e);
+                const double rate = turn == 3 ? 0 : 0.1 / (turn + 1); /* 0: nothing moves */
+                cj_optim_set_lr(a.optim, rate);
+                cj_optim_set_lr(b.optim, rate);
+                if (!p) p = cj_capture(d, learn, &a, in, 2, out);
+                else assert_true(cj_replay(p, in, out));
+                learn(e, &b, same, eager);
+                assert_true(same_bits(out[0], eager[0]));
+                cj_scope_close(s);
+                cj_scope_close(t);
+            }
+            for (int i = 0; i < cj_params_count(cj_module_params(a.net)); i++)
+                assert_true(same_bits(cj_params_at(cj_module_params(a.net), i), cj_params_at(cj_module_params(b.net), i)));
+            assert_int_equal(cj_optim_steps(a.optim), 6);
+            bytes[heavy] = cj_plan_statistics(p).bytes;
+            cj_ctx_free(d);
+            cj_ctx_free(e);
+        }
+    const size_t matrix = sizeof(float) * INPUTS * UNITS;
+    if (!(bytes[0] < matrix && bytes[1] >= matrix)) fail_msg("%zu bytes planned, %zu with momentum", bytes[0], bytes[1]);
+}
+
+/* Gradients that more than the update of one parameter reads, and those made from a matrix that is being updated: b's is a term of a's, c and d have the same,
+ * and e's comes from f, f's from e. */
+enum { SIDE = 96, TIED = 6 };
+static void learn_tied(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q;
+    learner *l = user;
+    cj_tensor *w[TIED];
+    for (int i = 0; i < TIED; i++) w[i] = cj_params_at(cj_module_params(l->net), i);
+    cj_tensor *term = cj_mean(cj_square(cj_matmul(in[0], cj_add(cj_sin(w[0]), w[1])))),
+              *same = cj_mean(cj_square(cj_matmul(in[0], cj_add(w[2], w[3]))));
+    out[0] = cj_add(cj_add(term, same), cj_mean(cj_square(cj_matmul(w[4], w[5]))));
+    cj_minimise(l->optim, out[0]);
+}
+static learner tied_learner(cj_ctx *d)
+{
+    static const cj_module_type type = { "Tied", NULL, NULL };
+    static const char *const names[TIED] = { "a", "b", "c", "d", "e", "f" };
+    learner l = { .net = cj_module_new(d, &type, 8) };
+    cj_scope s = cj_scope_open(d);
+    for (int i = 0; i < TIED; i++) cj_module_param(l.net, names[i], cj_randn(d, CJ_SHAPE(SIDE, SIDE)));
+    cj_scope_close(s);
+    l.optim = cj_sgd(cj_module_params(l.net), .lr = 0.5);
+    return l;
+}
+static void gradients_with_other_readers_are_stored(void **state)
+{
+    (void)state;
+    cj_ctx *d = cj_ctx_new(&(cj_ctx_opts){ .threads = 2, .seed = 13 }), *e = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 13 });
+    learner a = tied_learner(d), b = tied_learner(e);
+    cj_tensor *x = cj_randn(d, CJ_SHAPE(BATCH, SIDE)), *same = cj_randn(e, CJ_SHAPE(BATCH, SIDE)), *out[1], *eager[1];
+    cj_plan *p = NULL;
+    for (int turn = 0; turn < 4; turn++) {
+        cj_scope s = cj_scope_open(d), t = cj_scope_open(e);
+        if (!p) p = cj_capture(d, learn_tied, &a, &x, 1, out);
+        else assert_true(cj_replay(p, &x, out));
+        learn_tied(e, &b, &same, eager);
+        assert_true(same_bits(out[0], eager[0]));
+        cj_scope_close(s);
+        cj_scope_close(t);
+    }
+    for (int i = 0; i < 5; i++) assert_true(same_bits(cj_params_at(cj_module_params(a.net), i), cj_params_at(cj_module_params(b.net), i)));
+    cj_ctx_free(d);
+    cj_ctx_free(e);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(activations_are_made_again),
-        T(a_result_takes_the_place_of_its_operand),
-        T(operands_are_made_inside_a_concatenation),
-        T(random_chains_equal_eager),
+        T(activations_are_made_again), T(a_result_takes_the_place_of_its_operand), T(operands_are_made_inside_a_concatenation),
+        T(random_chains_equal_eager),  T(descent_is_done_by_the_products),         T(gradients_with_other_readers_are_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,23 +80,21 @@ static cj_tensor *loss(cj_module *m, cj_tensor *x, cj_tensor *y)
     return squared_error(negative(r, hidden(r, x)), x);
 }
 
-/* mean E(x, h) - E(y, g): both in one product of twice the rows, the second half counted negative. */
-static cj_tensor *energy_gap(const rbm *r, cj_tensor *x, cj_tensor *h, cj_tensor *y, cj_tensor *g)
-{
-    cj_tensor *rows = cj_cat(CJ_TENSORS(x, y), 2, 0), *units = cj_cat(CJ_TENSORS(h, cj_neg(g)), 2, 0);
-    cj_tensor *sum = cj_add(cj_sum(cj_mul(units, field(r, rows))), cj_sum(cj_mul(cj_sub(x, y), r->c)));
-    return cj_mul_scalar(sum, -1 / (double)cj_size(x, 0));
-}
+static cj_tensor *mean_row(cj_tensor *x) { return cj_mean(x, .axes = CJ_AXIS(0)); }
 
+/* mean E(x, h) - E(x̄, h̄) is the sum of units · field(rows), less c · (mean x - mean x̄): one product of twice the rows, x above x̄, with units -h/B above h̄/B. */
 static cj_tensor *step(cj_module *m, cj_optim *const *optim, cj_tensor *x, cj_tensor *y)
 {
     (void)y;
     const rbm *r = cj_module_self(m);
+    double each = 1 / (double)cj_size(x, 0);
     bool was = cj_no_grad(cj_module_ctx(m));
-    cj_tensor *h = hidden(r, x), *fantasy = negative(r, h), *g = hidden(r, fantasy);
-    cj_tensor *error = squared_error(fantasy, x); /* before the update, whose rows have a copy of the fantasy */
+    cj_tensor *h = hidden(r, x), *down = cj_mul_scalar(h, -each);
+    cj_tensor *fantasy = negative(r, h), *up = cj_mul_scalar(hidden(r, fantasy), each), *units = cj_cat(CJ_TENSORS(down, up), 2, 0);
+    cj_tensor *error = squared_error(fantasy, x), *drift = cj_sub(mean_row(fantasy), mean_row(x));
+    cj_tensor *rows = cj_cat(CJ_TENSORS(x, fantasy), 2, 0);
     cj_grad_mode(cj_module_ctx(m), was);
-    cj_minimise(optim[0], energy_gap(r, x, h, fantasy, g));
+    cj_minimise(optim[0], cj_add(cj_sum(cj_mul(units, field(r, rows))), cj_dot(drift, r->c)));
     return error;
 }
 

@@ -147,6 +147,10 @@ struct cj_op {
     /* Composites: the definition in public operators (documentation, derivative of any order, reference). */
     bool (*define)(cj_ctx *c, const void *attrs, cj_tensor *const *in, int nin, cj_tensor **out);
     double (*flops)(const cj_call *call);
+    /* Writers: can a product that nobody else reads do what the operator does with input `input`, its result?  And: does that.  Data pointers of g are set only
+     * in the second; the operator itself runs last, and finds that input without data. */
+    bool (*absorbs)(const cj_ctx *c, const void *attrs, int input, const cj_gemm *g);
+    bool (*absorb)(cj_call *call, int input, cj_gemm *g);
     /* Attributes that own something (custom operators): hold, let go, compare. NULL: plain bytes. */
     void (*attrs_retain)(const void *attrs);
     void (*attrs_release)(cj_ctx *c, const void *attrs);

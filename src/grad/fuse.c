@@ -6,6 +6,7 @@
  */
 #include "grad/plan.h"
 #include "ops/product.h"
+#include "ops/which.h"
 
 #define MAX_VALUES 96
 
@@ -41,6 +42,7 @@ typedef struct fuser {
     cj_compiled *p;
     group *open;   /* oldest first */
     cj_region own; /* what is needed until the kernels are made */
+    bool device;
     int *producer; /* per slot: the step that made it, or -1 */
     group **owner; /* per slot: the open group that makes it, or NULL */
     int room;
@@ -77,9 +79,17 @@ static void find_live(cj_trace *t)
 
 static bool same_shape(int na, const int64_t *a, int nb, const int64_t *b) { return na == nb && memcmp(a, b, (size_t)na * sizeof *a) == 0; }
 
-static bool fusible(const cj_traced *s)
+/* Zeros and ones as numbers: a copy, which the f32 engine makes of what it has computed or loads. */
+static bool is_indicator(const fuser *f, const cj_traced *s)
 {
-    if (!s->op->ew) return false;
+    return !f->device && cj__op_is_cast(s->op) && s->arg[0].dtype == CJ_BOOL && s->arg[1].dtype == CJ_F32;
+}
+static int code_of(const cj_traced *s) { return s->op->ew ? s->op->ew - 1 : CJ_EW_COPY; }
+static cj_dtype compute_of(const cj_traced *s) { return s->op->ew ? s->compute : CJ_F32; }
+
+static bool fusible(const fuser *f, const cj_traced *s)
+{
+    if (!s->op->ew) return is_indicator(f, s);
     const cj_arg *y = &s->arg[s->nin];
     if (s->compute == CJ_I64) return y->dtype == CJ_I64 || y->dtype == CJ_BOOL; /* narrower integers wrap when stored */
     return true;
@@ -88,7 +98,7 @@ static bool fusible(const cj_traced *s)
 /* Logic on booleans gives 0 or 1 in any compute type. */
 static bool any_compute(const cj_traced *s)
 {
-    int code = s->op->ew - 1;
+    int code = code_of(s);
     if (code != CJ_EW_AND && code != CJ_EW_OR && code != CJ_EW_XOR && code != CJ_EW_NOT) return false;
     for (int i = 0; i < s->nin; i++)
         if (s->arg[i].dtype != CJ_BOOL) return false;
@@ -239,7 +249,7 @@ static group *group_new(fuser *f, const cj_traced *s)
     if (!g) return NULL;
     g->ndim = y->ndim;
     memcpy(g->shape, y->shape, sizeof g->shape);
-    g->compute = s->compute;
+    g->compute = compute_of(s);
     group **link = &f->open;
     while (*link) link = &(*link)->next;
     *link = g;
@@ -258,7 +268,7 @@ static bool aligned(const group *g, const cj_arg *a)
 static bool compatible(const group *g, const cj_traced *s)
 {
     const cj_arg *y = &s->arg[s->nin];
-    return same_shape(y->ndim, y->shape, g->ndim, g->shape) && (g->compute == s->compute || any_compute(s));
+    return same_shape(y->ndim, y->shape, g->ndim, g->shape) && (g->compute == compute_of(s) || any_compute(s));
 }
 
 static int count_args(const fuser *f, const group *g)
@@ -355,8 +365,8 @@ static bool add_step(fuser *f, cj_traced *s)
     if (!close_read(f, s, g)) return false;
     if (!g && !(g = group_new(f, s))) return false;
     if (!g->first) g->first = s;
-    value v = { .arg = s->arg[s->nin], .instr = { .code = (uint8_t)(s->op->ew - 1) } };
-    if (cj__ew_has_scalar(s->op->ew - 1)) v.instr.s = *(const double *)s->attrs;
+    value v = { .arg = s->arg[s->nin], .instr = { .code = (uint8_t)code_of(s) } };
+    if (cj__ew_has_scalar(code_of(s))) v.instr.s = *(const double *)s->attrs;
     int k[3] = { 0 };
     for (int i = 0; i < s->nin; i++) k[i] = operand(f, g, &s->arg[i]);
     v.instr.a = (uint8_t)k[0], v.instr.b = (uint8_t)k[1], v.instr.c = (uint8_t)k[2];
@@ -364,6 +374,46 @@ static bool add_step(fuser *f, cj_traced *s)
     g->results++;
     g->members++;
     f->owner[s->arg[s->nin].slot] = g;
+    return true;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------------------------------------------------------------------------- */
+
+/* All of a temporary that nobody writes again. */
+static bool whole_temporary(const fuser *f, const cj_kernel *k, const cj_arg *a)
+{
+    if (!cj__lies_whole(f->t, k, a)) return false;
+    for (int i = 0; i < f->p->n; i++) {
+        const cj_traced *w = f->p->kernel[i].step;
+        for (int b = 0, n = f->p->kernel[i].kind == CJ_KERNEL_CALL ? cj__writes(w->op, w->attrs) : 0; b < n; b++)
+            if (w->arg[b].slot == a->slot) return false;
+    }
+    return true;
+}
+
+/* x · 1, as the gradient of a sum is made. */
+static bool is_times_one(const cj_kernel *k)
+{
+    const cj_ew_prog *p = k->prog;
+    if (k->kind != CJ_KERNEL_FUSED || k->dead || p->n_in != 1 || p->n_out != 1 || (p->compute != CJ_F32 && p->compute != CJ_F64))
+        return false;
+    if (p->n_instr == 1) return p->instr[0].code == CJ_EW_MULS && p->instr[0].s == 1 && p->instr[0].a == 0;
+    return p->n_instr == 2 && p->instr[0].code == CJ_EW_CONST && p->instr[0].s == 1 && p->instr[1].code == CJ_EW_MUL &&
+           p->instr[1].a + p->instr[1].b == p->instr[0].dst && p->out[0] == p->instr[1].dst; /* the input is register 0 */
+}
+
+/* Who reads such a product reads its factor instead. */
+static bool remove_copies(fuser *f)
+{
+    cj_compiled *p = f->p;
+    for (int i = 0; i < p->n; i++) {
+        cj_kernel *k = &p->kernel[i];
+        if (!is_times_one(k) || f->t->slot[k->ew[1].slot].output || !whole_temporary(f, k, &k->ew[0]) || !whole_temporary(f, k, &k->ew[1]))
+            continue;
+        for (int other = i + 1; other < p->n; other++)
+            if (!cj__kernel_rename(f->c, p, &p->kernel[other], k->ew[1].slot, k->ew[0].slot)) return false;
+        k->dead = true;
+    }
     return true;
 }
 
@@ -396,7 +446,7 @@ static bool matrix_strides(const cj_kernel *k, const cj_arg *a, int64_t *row, in
     return true;
 }
 
-static bool kernel_reads(const cj_kernel *k, int slot)
+bool cj__kernel_reads(const cj_kernel *k, int slot)
 {
     if (k->dead) return false;
     if (k->kind != CJ_KERNEL_FUSED)
@@ -439,7 +489,7 @@ static int tail_place(const fuser *f, int product, int chain, int input)
         const cj_kernel *o = &p->kernel[other];
         if (o->dead) continue;
         if (o->kind == CJ_KERNEL_CALL && o->step->op->flags & CJ_OP_WRITES) return -1;
-        if (kernel_reads(o, a->slot)) wait = false;
+        if (cj__kernel_reads(o, a->slot)) wait = false;
         for (int i = 0; i < k->prog->n_in; i++)
             if (kernel_makes(o, k->ew[i].slot)) early = false;
     }
@@ -450,7 +500,7 @@ static bool read_elsewhere(const fuser *f, int slot, int chain)
 {
     if (f->t->slot[slot].output) return true;
     for (int other = 0; other < f->p->n; other++)
-        if (other != chain && kernel_reads(&f->p->kernel[other], slot)) return true;
+        if (other != chain && cj__kernel_reads(&f->p->kernel[other], slot)) return true;
     return false;
 }
 
@@ -499,7 +549,7 @@ static void sweep(fuser *f)
         for (int j = 0; j < k->step->nout && !wanted; j++) {
             int slot = k->step->arg[k->step->nin + j].slot;
             wanted = f->t->slot[slot].output || f->t->slot[slot].kind != CJ_SLOT_TEMP;
-            for (int o = i + 1; o < p->n && !wanted; o++) wanted = kernel_reads(&p->kernel[o], slot);
+            for (int o = i + 1; o < p->n && !wanted; o++) wanted = cj__kernel_reads(&p->kernel[o], slot);
         }
         k->dead = !wanted;
     }
@@ -518,6 +568,7 @@ bool cj__plan_fuse(cj_ctx *c, cj_trace *t, cj_compiled *p)
 {
     find_live(t);
     fuser f = { .c = c, .t = t, .p = p, .room = t->n + 1 };
+    for (int i = 0; i < t->n_slots; i++) f.device |= t->slot[i].device;
     p->kernel = cj__region_alloc(c, &p->region, (size_t)f.room * sizeof *p->kernel);
     f.producer = cj__region_alloc(c, &f.own, (size_t)(t->n_slots + 1) * sizeof *f.producer);
     f.owner = cj__region_alloc(c, &f.own, (size_t)(t->n_slots + 1) * sizeof *f.owner);
@@ -529,7 +580,7 @@ bool cj__plan_fuse(cj_ctx *c, cj_trace *t, cj_compiled *p)
             p->removed++;
             continue;
         }
-        if (fusible(s)) {
+        if (fusible(&f, s)) {
             ok = add_step(&f, s);
         } else {
             ok = s->op->flags & CJ_OP_WRITES ? close_all(&f) : close_read(&f, s, NULL);
@@ -539,9 +590,8 @@ bool cj__plan_fuse(cj_ctx *c, cj_trace *t, cj_compiled *p)
         for (int k = 0, n = cj__writes(s->op, s->attrs); k < n; k++) f.producer[s->arg[k].slot] = -1; /* no longer what its maker made */
     }
     ok = ok && close_all(&f);
-    bool device = false;
-    for (int i = 0; i < t->n_slots; i++) device |= t->slot[i].device;
-    if (ok && !device) attach_tails(&f);
+    ok = ok && remove_copies(&f);
+    if (ok && !f.device) attach_tails(&f);
     if (ok) sweep(&f);
     cj__region_free(c, &f.own);
     return ok;

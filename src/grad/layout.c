@@ -10,6 +10,7 @@
 static void touch(cj_trace *t, int slot, int k)
 {
     cj_slot *s = &t->slot[slot];
+    if (s->absorbed) return;
     if (s->first < 0) s->first = k;
     s->last = k;
 }
@@ -49,8 +50,7 @@ void cj__plan_lives(cj_trace *t, const cj_compiled *p)
 
 enum { SHARED = 64 << 10 }; /* bytes from which on a result may take the place of an operand */
 
-/* All of a slot, element by element in the order of the loop, in the type the program computes in: read or written where it lies. */
-static bool lies_whole(const cj_trace *t, const cj_kernel *k, const cj_arg *a)
+bool cj__lies_whole(const cj_trace *t, const cj_kernel *k, const cj_arg *a)
 {
     int64_t run = 1;
     for (int d = k->ndim - 1; d >= 0; d--) {
@@ -68,13 +68,13 @@ static int shared_input(const cj_trace *t, const cj_compiled *p, int at, int o)
 {
     const cj_kernel *k = &p->kernel[at];
     const cj_arg *y = &k->ew[k->prog->n_in + o];
-    if (t->slot[y->slot].bytes < SHARED || t->slot[y->slot].first != at || t->slot[y->slot].inside || !lies_whole(t, k, y)) return -1;
+    if (t->slot[y->slot].bytes < SHARED || t->slot[y->slot].first != at || t->slot[y->slot].inside || !cj__lies_whole(t, k, y)) return -1;
     for (int i = 0; i < k->prog->n_in; i++) {
         const cj_arg *x = &k->ew[i];
         const cj_slot *s = &t->slot[x->slot];
-        if (s->last != at || s->first == at || s->output || s->bytes != t->slot[y->slot].bytes || !lies_whole(t, k, x)) continue;
+        if (s->last != at || s->first == at || s->output || s->bytes != t->slot[y->slot].bytes || !cj__lies_whole(t, k, x)) continue;
         bool free_to_take = true;
-        for (int q = 0; q < k->prog->n_in; q++) free_to_take &= k->ew[q].slot != x->slot || lies_whole(t, k, &k->ew[q]);
+        for (int q = 0; q < k->prog->n_in; q++) free_to_take &= k->ew[q].slot != x->slot || cj__lies_whole(t, k, &k->ew[q]);
         for (int q = 0; q < o; q++) {
             const int taken = shared_input(t, p, at, q);
             free_to_take &= taken < 0 || k->ew[taken].slot != x->slot;
@@ -258,7 +258,7 @@ static bool fits_inside(const cj_trace *t, const cj_compiled *p, int k, int axis
     return true;
 }
 
-/* Operands of concatenations are made where they are wanted, if that needs no more memory. */
+/* Operands of concatenations are made where they are wanted, if that needs hardly more memory. */
 static void nest(cj_trace *t, const cj_compiled *p)
 {
     for (int k = 0, axis; k < p->n; k++) {
@@ -273,7 +273,7 @@ static void nest(cj_trace *t, const cj_compiled *p)
             within += s->arg[a].numel * (int64_t)cj_dtype_size((cj_dtype)s->arg[s->nin].dtype);
         }
         cj__plan_lives(t, p);
-        if (cj__plan_most_live(t, p, &at) <= before) continue;
+        if (cj__plan_most_live(t, p, &at) <= before + before / 32) continue;
         for (int a = 0; a < s->nin; a++)
             if (t->slot[s->arg[a].slot].inside == whole + 1) t->slot[s->arg[a].slot].inside = 0;
         cj__plan_lives(t, p);
@@ -405,8 +405,10 @@ static bool bind(cj_ctx *c, cj_trace *t, cj_compiled *p)
 bool cj__plan_layout(cj_ctx *c, cj_trace *t, cj_compiled *p)
 {
     const bool device = c->backend != NULL;
+    for (int i = 0; i < t->n_slots; i++) t->slot[i].absorbed = false;
     cj__plan_lives(t, p);
     if (!delay(c, t, p) || (!device && !cj__plan_recompute(c, t, p))) return false;
+    if (!device) cj__plan_absorb(c, t, p);
     nest(t, p);
     if (!place(c, t, p) || c->error) return false;
     if (!device) cj_memory_trim(c); /* what the trace and earlier steps left would lie beside the arena, unused */

@@ -299,8 +299,16 @@ static const cj_op fused_op = {
     .name = "fused", .family = "elementwise", .kind = CJ_INTERNAL, .flags = CJ_OP_NOGRAD, .flops = fused_flops
 };
 
+static bool run_absorbed(const cj_kernel *k)
+{
+    cj_gemm g;
+    cj__gemm_describe(&g, k->call.in[0], k->call.in[1], k->call.out[0]);
+    return k->update->step->op->absorb(&k->update->call, k->absorbed - 1, &g);
+}
+
 static bool run_kernel(cj_ctx *c, cj_kernel *k)
 {
+    if (k->absorbed) return run_absorbed(k);
     if (k->kind == CJ_KERNEL_CALL) {
         c->called = k->step->called;
         const bool ok = k->step->op->run(&k->call);
@@ -405,7 +413,7 @@ static bool run_host(cj_plan *p, entry *e, cj_tensor *const *in)
     cj_ctx *c = p->ctx;
     cj_trace *t = e->trace;
     patch_inputs(e, in, p->n_in);
-    bool draws = any_draws(t), ok = true;
+    bool draws = any_draws(t), ok = !e->compiled->scratch || cj__scratch(c, e->compiled->scratch);
     if (draws) renumber(c, t, 1);
     for (int i = 0; i < e->compiled->n && ok; i++) {
         cj_kernel *k = &e->compiled->kernel[i];
@@ -692,6 +700,7 @@ bool cj_plan_print(const cj_plan *p, FILE *f)
         if (q->kind != CJ_KERNEL_CALL)
             for (int j = 0; j < q->prog->n_instr; j++)
                 fprintf(f, "%s%s", j ? " " : q->kind == CJ_KERNEL_PRODUCT ? "then " : "", names[q->prog->instr[j].code]);
+        if (q->absorbed) fprintf(f, "then %s", q->update->step->op->name);
         if (q->step->file) fprintf(f, "  (%s:%d)", slash ? slash + 1 : q->step->file, q->step->line);
         fputc('\n', f);
     }

@@ -3,6 +3,7 @@
  *   trace.c   records a step, compares two recordings
  *   fuse.c    dead code, elementwise chains into programs, chains into the product before them
  *   recompute.c  what is made again instead of being kept
+ *   absorb.c  updates of parameters inside the products that make their gradients
  *   layout.c  liveness, buffer offsets, the max-live bound
  *   plan.c    the public calls, the cache, the replay
  */
@@ -33,6 +34,7 @@ typedef struct cj_slot {
     bool output;     /* handed out by the plan */
     int inside;      /* CJ_SLOT_TEMP: it lies in the slot with this number less one, that of a concatenation; 0: nowhere */
     int64_t within;  /* … and where, in bytes */
+    bool absorbed;   /* CJ_SLOT_TEMP: never stored: the product that makes it does its reader's work (absorb.c) */
     bool device;
 } cj_slot;
 
@@ -83,6 +85,8 @@ typedef struct cj_kernel {
     int in_place;      /* product: the program output whose buffer the product uses, or -1 */
     int product_input; /* product: which program input is the product */
     bool dead;
+    int absorbed;             /* call: this input of `update`, less one, is what it makes; 0: none */
+    struct cj_kernel *update; /* … which it does */
     /* made by the layout */
     cj_call call;
     cj_tensor *header; /* nin + nout of them */
@@ -106,6 +110,7 @@ typedef struct cj_compiled {
     int n_patches;
     const void *last_input[CJ_MAX_PLAN_INPUTS];
     int first_write; /* the first kernel that changes something lasting; up to it a replay can be given up */
+    size_t scratch;  /* of the kernels from there on that could otherwise fail for lack of it */
 } cj_compiled;
 
 /* Dry: operators are checked and recorded, their kernels do not run. */
@@ -118,11 +123,17 @@ bool cj__trace_same(cj_ctx *c, const cj_trace *a, const cj_trace *b);
 /* Another temporary of the same size; its number, or -1 after CJ_EMEMORY. */
 int cj__trace_slot_like(cj_trace *t, int slot);
 
+bool cj__kernel_reads(const cj_kernel *k, int slot);
+/* Is the argument of an elementwise kernel all of a temporary, element by element in the order of the loop, in the type the program computes in? */
+bool cj__lies_whole(const cj_trace *t, const cj_kernel *k, const cj_arg *a);
+/* From now on the kernel reads, or makes, slot `to` in place of `from`. */
+bool cj__kernel_rename(cj_ctx *c, cj_compiled *p, cj_kernel *k, int from, int to);
 bool cj__plan_fuse(cj_ctx *c, cj_trace *t, cj_compiled *p);
 /* Finds where every slot is first and last used; bytes that are alive at once, at most, and the kernel at which they are (needs these). */
 void cj__plan_lives(cj_trace *t, const cj_compiled *p);
 size_t cj__plan_most_live(const cj_trace *t, const cj_compiled *p, int *at);
 bool cj__plan_recompute(cj_ctx *c, cj_trace *t, cj_compiled *p);
+void cj__plan_absorb(cj_ctx *c, cj_trace *t, cj_compiled *p);
 bool cj__plan_layout(cj_ctx *c, cj_trace *t, cj_compiled *p);
 
 #endif

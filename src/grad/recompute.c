@@ -85,8 +85,7 @@ static cj_arg *renamed(cj_ctx *c, cj_compiled *p, const cj_arg *arg, int n, int 
     return own;
 }
 
-/* The kernel reads, or makes, slot `to` in place of `from`. */
-static bool rename_in(cj_ctx *c, cj_compiled *p, cj_kernel *k, int from, int to)
+bool cj__kernel_rename(cj_ctx *c, cj_compiled *p, cj_kernel *k, int from, int to)
 {
     if (!touches(k, from)) return true;
     if (k->kind != CJ_KERNEL_FUSED) {
@@ -110,10 +109,10 @@ static bool make_again(cj_ctx *c, cj_trace *t, cj_compiled *p, int made, int aga
     const int results = call ? copy.step->nout : 1;
     for (int j = 0; j < results; j++) {
         const int from = call ? copy.step->arg[copy.step->nin + j].slot : copy.ew[copy.prog->n_in].slot, to = cj__trace_slot_like(t, from);
-        if (to < 0 || !rename_in(c, p, &copy, from, to)) return false;
+        if (to < 0 || !cj__kernel_rename(c, p, &copy, from, to)) return false;
         const bool wanted = j == 0; /* the statistics of a norm are small and stay where they are */
         for (int k = again; k < p->n && wanted; k++)
-            if (!rename_in(c, p, &p->kernel[k], from, to)) return false;
+            if (!cj__kernel_rename(c, p, &p->kernel[k], from, to)) return false;
     }
     memmove(&p->kernel[again + 1], &p->kernel[again], (size_t)(p->n - again) * sizeof copy);
     p->kernel[again] = copy;

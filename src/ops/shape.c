@@ -402,6 +402,7 @@ const cj_op cj__ops_shape[] = {
 };
 CJ_OP_TABLE(shape);
 
+bool cj__op_is_cast(const cj_op *op) { return op == &cj__ops_shape[CAST]; }
 bool cj__op_is_cat(const cj_op *op, const void *attrs, int *axis)
 {
     if (op != &cj__ops_shape[CAT]) return false;

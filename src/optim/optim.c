@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "ops/product.h"
 #include "optim/optim.h"
 
 static bool infer_update(cj_call *call)
@@ -59,7 +60,7 @@ static bool run_update(cj_call *call)
                                       .v = held[1] ? held[1]->data + at * wide : NULL,
                                       .w = held[2] ? held[2]->data + at * wide : NULL,
                                       .half = a->master ? flat->data + at * size : NULL,
-                                      .n = g->numel };
+                                      .n = g->data ? g->numel : 0 }; /* 0: the product has done it (absorb) */
         at += (g->numel + align - 1) / align * align;
     }
     double *count = (double *)step->data;
@@ -105,10 +106,30 @@ static bool run_update(cj_call *call)
     return true;
 }
 
+/* Plain descent, p -= lr g, is what a product does that is added to p. */
+static bool absorbs(const cj_ctx *c, const void *attrs, int input, const cj_gemm *g)
+{
+    const cj_update_attrs *a = attrs;
+    if (a->rule != CJ_UPDATE_SGD || a->momentum != 0 || a->weight_decay != 0 || a->clip_norm > 0 || a->master || a->grouped) return false;
+    return input > a->w.writes && c->k->gemm_one_go(g);
+}
+
+static bool absorb(cj_call *call, int input, cj_gemm *g)
+{
+    const cj_update_attrs *a = call->attrs;
+    const int64_t align = 64 / (int64_t)sizeof(float);
+    int64_t at = 0;
+    for (int i = (int)a->w.writes + 1; i < input; i++) at += (call->in[i]->numel + align - 1) / align * align;
+    g->c = (float *)(void *)call->in[1]->data + at;
+    g->accumulate = CJ_GEMM_ADD_SCALED;
+    g->alpha = -(float)*(const double *)call->in[a->w.writes]->data;
+    return cj__gemm_run(call->ctx, CJ_F32, g);
+}
+
 #define ROW(op_name)                                                                                                                       \
     {                                                                                                                                      \
         .name = op_name, .family = "update", .kind = CJ_WRITE, .flags = CJ_OP_WRITES | CJ_OP_WRITES_MANY | CJ_OP_NOGRAD, .nin = -1,        \
-        .nout = 0, .attr_size = sizeof(cj_update_attrs), .infer = infer_update, .run = run_update                                          \
+        .nout = 0, .attr_size = sizeof(cj_update_attrs), .infer = infer_update, .run = run_update, .absorbs = absorbs, .absorb = absorb    \
     }
 static const cj_op update_op[] = {
     [CJ_UPDATE_SGD] = ROW("sgd_update"),         [CJ_UPDATE_ADAM] = ROW("adam_update"),       [CJ_UPDATE_AMSGRAD] = ROW("amsgrad_update"),

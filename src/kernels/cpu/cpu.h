@@ -143,6 +143,7 @@ typedef struct cj_cpu_kernels {
     cj_ew_span_fn *ew_span;
     cj_gemm_fn *gemm[CJ_DTYPES]; /* by dtype; NULL where there is none */
     cj_gemm_workspace_fn *gemm_workspace[CJ_DTYPES];
+    cj_gemm_one_go_fn *gemm_one_go;
     cj_conv_fn *conv;
     cj_conv_workspace_fn *conv_workspace;
     cj_fft_fn *fft;

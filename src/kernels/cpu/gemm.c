@@ -35,7 +35,8 @@ typedef enum b_mode { B_IN_PLACE, B_COPIED_BY_TILE, B_PACKED, B_SHARED } b_mode;
 /* Everything about one product that follows from its shape and strides. */
 typedef struct plan {
     gemm_kind kind;
-    int64_t vectors, panels, width, wide; /* the first `wide` panels have `width` vectors, the others one less */
+    int64_t vectors, panels, width; /* panels have `width` vectors, ... */
+    int64_t front, wide;            /* ... but the first `front` ones, and those behind the next `wide`, one less */
     int64_t k_blocks, kc;
     b_mode mode;
     int far;                            /* C is larger than FAR_FLOATS */
@@ -52,16 +53,14 @@ typedef struct plan {
 /* First column of panel q, and its width in vectors. */
 GEMM_INLINE int64_t panel_at(const plan *s, int64_t q, int *V)
 {
-    if (q < s->wide) {
-        *V = (int)s->width;
-        return q * s->width * VL;
-    }
-    const int64_t first = s->wide * s->width + (q - s->wide) * (s->width - 1);
-    *V = (int)min64(s->width - 1, s->vectors - first);
+    const int64_t before = q < s->front ? 0 : min64(q - s->front, s->wide), first = q * (s->width - 1) + before; /* wide ones */
+    const int64_t width = q >= s->front && q < s->front + s->wide ? s->width : s->width - 1;
+    *V = (int)min64(width, s->vectors - first);
     return first * VL;
 }
 
-/* The vectors are dealt out to panels of nearly the same width: the first ones are one vector wider. */
+/* The vectors are dealt out to panels of nearly the same width.  The narrow ones lie where they even out two halves of the panels, of which the first has one more
+ * if their number is odd. */
 static void plan_panels(plan *s, int64_t m, int64_t n)
 {
     s->width = TILE_WIDTH;
@@ -78,6 +77,7 @@ static void plan_panels(plan *s, int64_t m, int64_t n)
     s->wide = rest > 0 ? rest / s->width : 0;
     s->panels = s->wide;
     if (s->wide * s->width < s->vectors) s->panels += ceil_div(s->vectors - s->wide * s->width, s->width - 1);
+    s->front = s->panels % 2 != 0 ? s->panels - s->wide : ceil_div(s->panels - s->wide, 2);
 }
 
 /* Whether A is better copied: its rows share their cache sets (a tile's six fit the 12 ways of L1 where there is AVX-512), or it is transposed.  With a short k, the
@@ -195,8 +195,9 @@ GEMM_INLINE void set_edge(tile *t, int V, int64_t columns, int in_place)
 
 /* All row tiles of one panel; t holds everything but the rows.  mode B_COPY: the first tile writes the packed panel, from which the others read.  The
  * others (or all) fetch the next panel (t->next, if any) into L2: a column of cache lines each, half of one if there are tiles enough, or else the first
- * of them everything. */
-static void panel_rows(tile *t, int V, int64_t rows, int mode, const cj_gemm *tail, int64_t item, int64_t i, int64_t j0)
+ * of them everything.  turned: A is transposed and lies beyond L1; then the rest of them fetch the lines of A that come after theirs, for one line per step of k is
+ * more than a processor foresees, and perhaps another one has just written them. */
+static void panel_rows(tile *t, int V, int64_t rows, int mode, int turned, const cj_gemm *tail, int64_t item, int64_t i, int64_t j0)
 {
     const int64_t count = ceil_div(rows, tile_rows(V)), R = rows / count, others = mode == B_COPY ? count - 1 : count;
     int64_t taller = rows - R * count, ahead = 0;
@@ -214,6 +215,7 @@ static void panel_rows(tile *t, int V, int64_t rows, int mode, const cj_gemm *ta
             mode = turn < ahead ? ahead_mode : B_PLAIN;
             if (ahead_mode == B_AHEAD) t->next = next + turn * TILE_LINE;
             else if (ahead_mode == B_AHEAD_HALF) t->next = next + turn / 2 * TILE_LINE + turn % 2 * (t->k / 2) * t->next_row;
+            if (mode == B_PLAIN && turned) mode = B_AHEAD, t->next = t->a + TILE_LINE, t->next_row = t->a_col;
             turn++;
         }
         tiles[V - 1][height - 1][mode](t);
@@ -252,6 +254,7 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
     char *scratch = r->workers + (size_t)worker * s->worker_bytes;
     float *panel = s->panel_bytes ? (float *)(void *)scratch : on_stack;
     float *sums = (float *)(void *)(scratch + s->panel_bytes);
+    const int turned = g->a_row == 1 && g->a_col >= TILE_LINE && !s->a_ld && s->work >= PARALLEL_WORK;
 
     for (int64_t kb = 0; kb < s->k_blocks; kb++) {
         const int64_t p0 = kb * s->kc, kc = min64(s->kc, g->k - p0);
@@ -259,7 +262,7 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
         for (int64_t q = panel0; q < panel1; q++) {
             int V;
             const int64_t j0 = panel_at(s, q, &V), columns = min64((int64_t)V * VL, g->n - j0);
-            tile t = { .k = kc, .add = !first || (g->accumulate && !half), .far = s->far };
+            tile t = { .k = kc, .add = !first ? CJ_GEMM_ADD : half ? 0 : g->accumulate, .alpha = g->alpha, .far = s->far };
             set_edge(&t, V, columns, s->mode != B_PACKED);
             if (s->a_ld) {
                 t.a = r->packed_a + (kb * s->super_rows + i0 - r->row0) * s->a_ld;
@@ -283,7 +286,7 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
             }
             if (half) {
                 t.c = sums, t.c_row = (int64_t)V * VL, t.last = VL;
-                panel_rows(&t, V, rows, B_PLAIN, NULL, 0, 0, 0);
+                panel_rows(&t, V, rows, B_PLAIN, 0, NULL, 0, 0, 0);
                 if (final) finish_half(r, sums, (int64_t)V * VL, i0, rows, j0, columns);
                 continue;
             }
@@ -297,7 +300,7 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
                        s->mode == B_COPIED_BY_TILE ? B_COPY
                        : s->near                   ? B_NEAR
                                                    : B_PLAIN,
-                       final && g->tail ? g : NULL, r->item, i0, j0);
+                       turned, final && g->tail ? g : NULL, r->item, i0, j0);
         }
     }
 }
@@ -369,7 +372,8 @@ static void run_strip(const run *r, int64_t kb, const float *a, int64_t i0, int6
                    .b_row = (int64_t)V * VL,
                    .c = (float *)r->c + i0 * g->c_row + j0,
                    .c_row = g->c_row,
-                   .add = kb > 0 || g->accumulate,
+                   .add = kb > 0 ? CJ_GEMM_ADD : g->accumulate,
+                   .alpha = g->alpha,
                    .far = s->far };
         set_edge(&t, V, columns, 0);
         if (q + 1 < r->panel1 && s->strip == s->block_rows) t.next = t.b + s->kc * V * VL, t.next_row = t.b_row;
@@ -377,7 +381,7 @@ static void run_strip(const run *r, int64_t kb, const float *a, int64_t i0, int6
             t.bias = g->bias ? (const float *)g->bias + j0 : NULL;
             t.relu = g->act == CJ_GEMM_RELU;
         }
-        panel_rows(&t, V, rows, B_PLAIN, final && g->tail ? g : NULL, r->item, i0, j0);
+        panel_rows(&t, V, rows, B_PLAIN, 0, final && g->tail ? g : NULL, r->item, i0, j0);
     }
 }
 
@@ -420,7 +424,18 @@ static void run_shared(cj_pool *pool, run *r)
     }
 }
 
-/* One item of the batch: for each super block of rows, pack A, then the tasks. */
+/* For each super block of rows, pack A, then the tasks. */
+static void run_panels(cj_pool *pool, run *r)
+{
+    const plan *s = r->s;
+    for (r->row0 = 0; r->row0 < r->g->m; r->row0 += s->super_rows) {
+        r->rows = min64(s->super_rows, r->g->m - r->row0);
+        if (s->a_ld) cj__parallel_for(pool, s->k_blocks * ceil_div(r->rows, PACK_ROWS), 1, pack_a_pieces, r);
+        cj__parallel_for(pool, ceil_div(r->rows, s->block_rows) * ceil_div(s->panels, s->slab), 1, run_tasks, r);
+    }
+}
+
+/* One item of the batch. */
 static void run_item(cj_pool *pool, const cj_gemm *g, const plan *s, int64_t item, char *workspace)
 {
     run r = { .g = g, .s = s, .item = item, .packed_a = (float *)(void *)workspace, .workers = workspace + s->a_bytes };
@@ -428,15 +443,8 @@ static void run_item(cj_pool *pool, const cj_gemm *g, const plan *s, int64_t ite
     r.b = kind_at(g->b, item * g->b_batch, s->kind);
     r.c = (char *)g->c + item * g->c_batch * (int64_t)kind_size(s->kind);
     if (s->work < (s->near ? PARALLEL_THIN : PARALLEL_WORK)) pool = NULL;
-    if (s->mode == B_SHARED) {
-        run_shared(pool, &r);
-        return;
-    }
-    for (r.row0 = 0; r.row0 < g->m; r.row0 += s->super_rows) {
-        r.rows = min64(s->super_rows, g->m - r.row0);
-        if (s->a_ld) cj__parallel_for(pool, s->k_blocks * ceil_div(r.rows, PACK_ROWS), 1, pack_a_pieces, &r);
-        cj__parallel_for(pool, ceil_div(r.rows, s->block_rows) * ceil_div(s->panels, s->slab), 1, run_tasks, &r);
-    }
+    if (s->mode == B_SHARED) run_shared(pool, &r);
+    else run_panels(pool, &r);
 }
 
 typedef struct batch_run {
@@ -571,7 +579,7 @@ static void gemm_small(const cj_gemm *g)
                    .add = g->accumulate,
                    .relu = g->act == CJ_GEMM_RELU };
         set_edge(&t, V, columns, 1);
-        panel_rows(&t, V, g->m, B_PLAIN, g->tail ? g : NULL, 0, 0, j0);
+        panel_rows(&t, V, g->m, B_PLAIN, 0, g->tail ? g : NULL, 0, 0, j0);
         left -= V;
         j0 += V * VL;
     }
@@ -627,6 +635,12 @@ size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads)
     if (!is_flipped(g)) return workspace_size(g, threads, GEMM_F32);
     const cj_gemm f = flipped(g, NULL);
     return flipped_bytes(g) + workspace_size(&f, threads, GEMM_F32);
+}
+
+int CJ_K(cj__gemm_one_go)(const cj_gemm *g)
+{
+    if (g->m <= 0 || g->n <= 0 || g->batch != 1 || is_tiny(g) || is_lanes(g) || thin_form_of(g) != THIN_NO) return 0;
+    return !is_narrow(g) && !is_small(g) && !is_flipped(g) && make_plan(g, GEMM_F32).k_blocks == 1;
 }
 
 void CJ_K(cj__gemm_bf16)(cj_pool *pool, const cj_gemm *g, void *workspace) { gemm_planned(pool, g, workspace, GEMM_BF16); }

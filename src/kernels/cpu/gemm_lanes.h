@@ -10,6 +10,7 @@
 #ifndef CJ_KERNELS_CPU_GEMM_LANES_H
 #define CJ_KERNELS_CPU_GEMM_LANES_H
 
+#include "cajal/limits.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/gemm_pack.h"
 #include "kernels/cpu/gemm_tile.h"
@@ -23,7 +24,7 @@ enum {
     LANES_LINE = 16,    /* floats of a cache line */
     WIDE_LANES = 64,    /* four vectors */
     WIDE_LEAST = 58,    /* rows; below them too many lanes are empty */
-    WIDE_RUN = 256,     /* steps of k in a run: 64 KiB of A */
+    WIDE_RUN = 1024,    /* steps of k in a run: 256 KiB of A, which stay in L2; longer runs of the matrix are fetched better */
     WIDE_COLUMNS = 128, /* of C in a task */
 };
 static const double LANES_PARALLEL = 2.5e5; /* m*n*k below which a second thread costs more than it brings */
@@ -35,10 +36,11 @@ GEMM_INLINE int is_lanes(const cj_gemm *g)
     if (is_wide(g)) return g->m >= WIDE_LEAST && g->m <= WIDE_LANES && g->n >= WIDE_COLUMNS;
     return g->m >= LANES_LEAST && g->n >= VL;
 }
+GEMM_INLINE int64_t lanes_turned(const cj_gemm *g) { return g->k * (is_wide(g) ? WIDE_LANES : VL); } /* floats of A, turned */
 static size_t lanes_bytes(const cj_gemm *g, int threads)
 {
-    const int64_t sums = is_wide(g) ? (int64_t)threads * WIDE_COLUMNS * WIDE_LANES : 0;
-    return (size_t)(g->k * (is_wide(g) ? WIDE_LANES : VL) + sums) * sizeof(float);
+    const int64_t sums = is_wide(g) ? WIDE_COLUMNS * WIDE_LANES : 0;
+    return (size_t)((threads > 1 ? threads : 1) * (lanes_turned(g) + sums)) * sizeof(float);
 }
 
 /* One step of k: eight rows of the matrix, of which w0 and w4 are the first and the fifth. */
@@ -102,30 +104,34 @@ static void lanes_finish(const cj_gemm *g, const vf *y, int64_t i0, int64_t j0, 
 
 typedef struct lanes_run {
     const cj_gemm *g;
-    float *x, *sums; /* A, turned; sums of thread 0 */
+    float *scratch;             /* of thread 0: A, turned, then the sums; those of the others follow */
+    char ready[CJ_MAX_THREADS]; /* which have turned A */
 } lanes_run;
 
-static void lanes_turn(void *arg, int64_t begin, int64_t end, int worker)
+/* A, turned, by every thread for itself: to wait for the others and to fetch their part takes longer. */
+static float *lanes_scratch(lanes_run *r, int worker)
 {
-    const lanes_run *r = arg;
-    const int64_t width = is_wide(r->g) ? WIDE_LANES : VL;
-    (void)worker;
-    pack_panel(r->x + begin * width, width, (const float *)r->g->a + begin, 1, r->g->a_row, end - begin, r->g->m, GEMM_F32);
+    const cj_gemm *g = r->g;
+    const int64_t width = is_wide(g) ? WIDE_LANES : VL, sums = is_wide(g) ? WIDE_COLUMNS * WIDE_LANES : 0;
+    float *x = r->scratch + worker * (lanes_turned(g) + sums);
+    if (!r->ready[worker]) pack_panel(x, width, g->a, 1, g->a_row, g->k, g->m, GEMM_F32);
+    r->ready[worker] = 1;
+    return x;
 }
 
 /* The last vector of columns begins earlier where less than one is left. */
 static void lanes_columns(void *arg, int64_t begin, int64_t end, int worker)
 {
-    const lanes_run *r = arg;
+    lanes_run *r = arg;
     const cj_gemm *g = r->g;
     const int64_t row = g->b_col;
-    (void)worker;
+    const float *x = lanes_scratch(r, worker);
     for (int64_t j = begin; j < end; j += VL) {
         const int64_t j0 = j + VL <= g->n ? j : g->n - VL;
         const float *w = (const float *)g->b + j0 * row, *next = w + (j0 + 2 * VL <= end ? VL : 0) * row;
         vf y[2 * LANES_STREAMS];
-        lanes_eight(r->x, w, row, g->k, w + LANES_STREAMS * row, y);
-        lanes_eight(r->x, w + LANES_STREAMS * row, row, g->k, next, y + LANES_STREAMS);
+        lanes_eight(x, w, row, g->k, w + LANES_STREAMS * row, y);
+        lanes_eight(x, w + LANES_STREAMS * row, row, g->k, next, y + LANES_STREAMS);
         transpose_block(y);
         lanes_finish(g, y, 0, j0, j - j0);
     }
@@ -135,9 +141,9 @@ static void lanes_columns(void *arg, int64_t begin, int64_t end, int worker)
 /* The same with four vectors of lanes. */
 static void wide_columns(void *arg, int64_t begin, int64_t end, int worker)
 {
-    const lanes_run *r = arg;
+    lanes_run *r = arg;
     const cj_gemm *g = r->g;
-    float *sums = r->sums + (int64_t)worker * WIDE_COLUMNS * WIDE_LANES;
+    float *x = lanes_scratch(r, worker), *sums = x + lanes_turned(g);
     const int64_t from = end - begin < VL ? end - VL : begin, rows = end - from, count = (rows + TILE_ROWS_4 - 1) / TILE_ROWS_4;
     for (int64_t p = 0; p < g->k; p += WIDE_RUN)
         for (int64_t i = 0, done = 0; i < count; i++) {
@@ -146,7 +152,7 @@ static void wide_columns(void *arg, int64_t begin, int64_t end, int worker)
                              .a = (const float *)g->b + (from + done) * g->b_col + p,
                              .a_row = g->b_col,
                              .a_col = 1,
-                             .b = r->x + p * WIDE_LANES,
+                             .b = x + p * WIDE_LANES,
                              .b_row = WIDE_LANES,
                              .c = sums + done * WIDE_LANES,
                              .c_row = WIDE_LANES,
@@ -169,12 +175,10 @@ static void wide_columns(void *arg, int64_t begin, int64_t end, int worker)
 
 static void gemm_lanes(cj_pool *pool, const cj_gemm *g, void *workspace)
 {
-    const int wide = is_wide(g);
-    lanes_run r = { g, workspace, (float *)workspace + g->k * WIDE_LANES };
+    lanes_run r = { .g = g, .scratch = workspace };
     const int64_t share = (g->n + 3) / 4, grain = (share + 4 * VL - 1) / (4 * VL) * (4 * VL); /* at least four chunks, in whole lines */
     if ((double)g->m * (double)g->n * (double)g->k < LANES_PARALLEL) pool = NULL;
-    cj__parallel_for(wide ? pool : NULL, g->k, wide ? LANES_K : g->k, lanes_turn, &r);
-    if (wide) cj__parallel_for(pool, g->n, WIDE_COLUMNS, wide_columns, &r);
+    if (is_wide(g)) cj__parallel_for(pool, g->n, WIDE_COLUMNS, wide_columns, &r);
     else cj__parallel_for(pool, g->n, pool ? grain : g->n, lanes_columns, &r);
 }
 

@@ -134,6 +134,16 @@ GEMM_INLINE void vstore_first(float *p, vf x, vmask lanes)
 GEMM_INLINE vmask vlast(int lanes) { return vfirst(lanes); } /* asked for by nobody: vectors begin where they do */
 #endif
 
+/* What vfma does to one lane. */
+GEMM_INLINE float fma1(float a, float b, float c)
+{
+#if defined CJ_ISA_AVX512 || defined CJ_ISA_AVX2 || defined CJ_ISA_NEON
+    return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
 /* The first lanes (1..VL) of a vector in memory; the others are zero. */
 GEMM_INLINE vf vload_some(const float *p, int lanes)
 {

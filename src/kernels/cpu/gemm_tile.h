@@ -12,6 +12,7 @@
 #ifndef CJ_KERNELS_CPU_GEMM_TILE_H
 #define CJ_KERNELS_CPU_GEMM_TILE_H
 
+#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/gemm_simd.h"
 
 #if GEMM_REGISTERS == 32
@@ -48,7 +49,8 @@ typedef struct tile {
     int last;      /* lanes of the last vector that exist in C: 1..VL */
     int back;      /* by so many columns the last vector begins earlier, to end with C; then it is its last lanes that count */
     int b_back;    /* the same for B, unless it is a packed panel; both are 0 or VL - last */
-    int add, relu; /* C += instead of C =; clamp at zero */
+    int add, relu; /* C += instead of C = (CJ_GEMM_ADD, CJ_GEMM_ADD_SCALED); clamp at zero */
+    float alpha;   /* CJ_GEMM_ADD_SCALED: what the sums are multiplied by */
     int far;       /* C is not in L2 */
 } tile;
 
@@ -69,7 +71,7 @@ static __attribute__((noinline)) void tile_edge(const tile *t, const float *sum,
         float *c = t->c + i * t->c_row;
         for (int j = 0; j < columns; j++) {
             float y = sum[i * V * VL + j];
-            if (t->add) y = c[j] + y;
+            if (t->add) y = fma1(t->add == CJ_GEMM_ADD_SCALED ? t->alpha : 1, y, c[j]);
             if (t->bias) y += t->bias[j];
             c[j] = t->relu && y < 0 ? 0 : y;
         }
@@ -173,7 +175,10 @@ GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mod
 #define C_LOAD(p, v) (GEMM_MASKS_ARE_FREE && (v) == V - 1 ? vload_first((p) + c_last, last) : vload((p) + (v)*VL))
     float *c = t->c;
     const int64_t ldc = t->c_row;
-    if (t->add) UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vadd(C_LOAD(c + i * ldc, v), acc[i][v]);
+    if (t->add) {
+        const vf alpha = vset1(t->add == CJ_GEMM_ADD_SCALED ? t->alpha : 1);
+        UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vfma(alpha, acc[i][v], C_LOAD(c + i * ldc, v));
+    }
     if (t->bias) {
         UNROLL for (int v = 0; v < V; v++)
         {

@@ -7,6 +7,7 @@ cj_ew_span_fn CJ_K(cj__ew_span);
 cj_gemm_fn CJ_K(cj__gemm_f32), CJ_K(cj__gemm_f64), CJ_K(cj__gemm_bf16), CJ_K(cj__gemm_f16);
 cj_gemm_workspace_fn CJ_K(cj__gemm_workspace_f32), CJ_K(cj__gemm_workspace_f64), CJ_K(cj__gemm_workspace_bf16),
     CJ_K(cj__gemm_workspace_f16);
+cj_gemm_one_go_fn CJ_K(cj__gemm_one_go);
 cj_conv_fn CJ_K(cj__conv);
 cj_conv_workspace_fn CJ_K(cj__conv_workspace);
 cj_fft_fn CJ_K(cj__fft);
@@ -97,6 +98,7 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
                         [CJ_F64] = CJ_K(cj__gemm_workspace_f64),
                         [CJ_BF16] = CJ_K(cj__gemm_workspace_bf16),
                         [CJ_F16] = CJ_K(cj__gemm_workspace_f16) },
+    .gemm_one_go = CJ_K(cj__gemm_one_go),
     .conv = CJ_K(cj__conv),
     .conv_workspace = CJ_K(cj__conv_workspace),
     .fft = CJ_K(cj__fft),
