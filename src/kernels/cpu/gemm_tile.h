@@ -87,9 +87,12 @@ typedef struct tile_at {
 } tile_at;
 
 typedef struct tile_strides {
-    int64_t row1, row2, row3, a_col, b_row, next_row;
+    int64_t row1, row2, row3, b_row, next_row;
+    int64_t a_col;  /* in bytes: of a stride in floats the compiler would make two loops, for 1 and for the rest, and the second a slower one */
     int64_t b_last; /* where the last vector of B begins */
 } tile_strides;
+
+GEMM_INLINE const float *bytes_on(const float *p, int64_t bytes) { return (const float *)(const void *)((const char *)p + bytes); }
 
 /* One step of k.  R, V and mode are constants at every call, so that all loops unroll and acc lives in registers.  A masked load takes a turn of a
  * multiply-add unit on some machines: only tiles of one vector, which may be wider than B, have one; the others read the last vector from further back. */
@@ -111,9 +114,9 @@ GEMM_INLINE void tile_step(vf acc[TILE_MAX_ROWS][WIDEST], tile_at *x, const tile
         UNROLL for (int v = 0; v < V; v++) acc[i][v] = vfma(a, b[v], acc[i][v]);
     }
     x->b += s->b_row;
-    x->a0 += s->a_col;
-    if (R > 4) x->a4 += s->a_col;
-    if (R > 8) x->a8 += s->a_col;
+    x->a0 = bytes_on(x->a0, s->a_col);
+    if (R > 4) x->a4 = bytes_on(x->a4, s->a_col);
+    if (R > 8) x->a8 = bytes_on(x->a8, s->a_col);
     if (mode == B_COPY) x->copy += V * VL;
     if (mode == B_AHEAD) __builtin_prefetch(x->next, 0, 2);
     if (mode == B_AHEAD_ALL) UNROLL for (int v = 0; v < V * VL / TILE_LINE; v++) __builtin_prefetch(x->next + v * TILE_LINE, 0, 2);
@@ -143,7 +146,13 @@ GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mod
     vf acc[TILE_MAX_ROWS][WIDEST];
     UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) acc[i][v] = vzero();
 
-    tile_strides s = { t->a_row, 2 * t->a_row, 3 * t->a_row, t->a_col, t->b_row, t->next_row, (V - 1) * VL - t->b_back };
+    tile_strides s = { .row1 = t->a_row,
+                       .row2 = 2 * t->a_row,
+                       .row3 = 3 * t->a_row,
+                       .b_row = t->b_row,
+                       .next_row = t->next_row,
+                       .a_col = t->a_col * (int64_t)sizeof(float),
+                       .b_last = (V - 1) * VL - t->b_back };
     tile_at at = { .a0 = t->a, .b = t->b, .next = t->next, .copy = t->copy };
     if (R > 4) at.a4 = at.a0 + 4 * s.row1;
     if (R > 8) at.a8 = at.a0 + 8 * s.row1;
