@@ -157,7 +157,8 @@ static CONV_UNUSED conv_copy conv_copy_of(const conv_phase *f, bool plain, int64
         c.right = conv_max(0, (x->points - 1) * x->mul + x->off0 + x->taps - x->size);
     }
     const int64_t lines = conv_min((band + x->points - 1) / x->points + 1, z->points * y->points);
-    const int64_t zs = conv_min((lines + y->points - 1) / y->points + 1, z->points), ys = conv_min(lines, y->points);
+    const int64_t zs = conv_min((lines + y->points - 1) / y->points + 1, z->points);
+    const int64_t ys = zs > 1 ? y->points : conv_min(lines, y->points); /* a band that goes on in the next plane sees all of their lines */
     c.lines = conv_min(z->size, (zs - 1) * z->mul + (z->taps - 1) * z->off_step + 1) *
               conv_min(y->size, (ys - 1) * y->mul + (y->taps - 1) * y->off_step + 1);
     return c;
