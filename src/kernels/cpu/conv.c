@@ -79,7 +79,8 @@ static void pack_weights(void *arg, int64_t begin, int64_t end, int worker)
             turn_weights(j, w, c0, c1, u, to, (int64_t)V * VL);
             continue;
         }
-        int64_t start[VL], point[VL]; /* where a lane's weights begin, and which of the joined points it belongs to */
+        int64_t start[VL],
+            point[VL]; /* where a lane's weights begin, and which of the joined points (spread: taps along x) it belongs to */
         for (int l = 0; l < VL; l++) {
             const int64_t lane = u * VL + l;
             start[l] = lane % p->lanes * by_lane, point[l] = lane < j->g.lanes ? lane / p->lanes : INT32_MAX;
@@ -88,7 +89,7 @@ static void pack_weights(void *arg, int64_t begin, int64_t end, int worker)
             const int64_t jx = tap % j->g.f.axis[2].taps, k = conv_tap(j->v, &j->g.each, tap / j->g.f.axis[2].taps * x->taps);
             int64_t from[VL]; /* of channel 0; -1: zero */
             for (int l = 0; l < VL; l++) {
-                const int64_t own = jx - point[l] * x->mul;
+                const int64_t own = p->spread ? point[l] : jx - point[l] * x->mul;
                 from[l] = own >= 0 && own < x->taps ? start[l] + k + own * x->k_step : -1;
             }
             for (int64_t c = c0; c < c1; c++) {
@@ -99,23 +100,24 @@ static void pack_weights(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Of group g for dot products: [taps, vectors of channels, lanes, VL].  Items: groups. */
+/* Of group g for dot products: [taps, vectors of a run, lanes, VL].  Items: groups. */
 static void pack_dots(void *arg, int64_t begin, int64_t end, int worker)
 {
     const gather_job *j = arg;
     const gather_plan *p = j->p;
-    const int64_t window = conv_volume(j->v->kernel), up = conv_up(p->channels, VL);
+    const int64_t window = conv_volume(j->v->kernel), run = j->g.c.run, taps = run / p->channels; /* of a run */
     const int64_t by_channel = p->data ? p->lanes * window : window, by_lane = p->data ? window : p->channels * window;
     (void)worker;
     for (int64_t g = begin; g < end; g++) {
         const float *w = j->weights + g * p->channels * p->lanes * window;
-        float *to = j->panels + g * j->g.f.taps * up * p->lanes;
-        for (int64_t tap = 0; tap < j->g.f.taps; tap++) {
-            const int64_t k = conv_tap(j->v, &j->g.each, tap);
-            for (int64_t c0 = 0; c0 < up; c0 += VL)
+        float *to = j->panels + g * (j->g.panels / j->v->groups);
+        for (int64_t tap = 0; tap < j->g.c.taps; tap++)
+            for (int64_t r0 = 0; r0 < run; r0 += VL)
                 for (int64_t l = 0; l < p->lanes; l++)
-                    for (int64_t c = c0; c < c0 + VL; c++) *to++ = c < p->channels ? w[c * by_channel + l * by_lane + k] : 0;
-        }
+                    for (int64_t r = r0; r < r0 + VL; r++) {
+                        const int64_t k = r < run ? conv_tap(j->v, &j->g.each, tap * taps + r / p->channels) : 0;
+                        *to++ = r < run ? w[r % p->channels * by_channel + l * by_lane + k] : 0;
+                    }
     }
 }
 
@@ -153,83 +155,158 @@ typedef struct gather_unit {
     int64_t n0, n1, p0, p1, group;
     conv_source s;        /* of image n0 */
     int64_t source_image; /* floats from one image of the source to the next */
-    float *sums;          /* where results wait that are not written where they belong, or NULL */
+    const char *next;     /* where a source that is copied goes on, and how much of it the next band will most likely copy */
+    int64_t next_bytes;
+    float *sums; /* where results wait that are not written where they belong, or NULL */
 } gather_unit;
 
 #if GEMM_REGISTERS == 32
-/* What taps [tap0, tap1) along lines need: those that points [x0, x0 + R) of a line see. */
-static int64_t line_taps(const gather_job *j, const conv_source *s, const float *base, int64_t line, int64_t x0, int64_t R, int64_t tap0,
-                         int64_t tap1, const float *b, int64_t b_tap, line_tap *to)
+/* What a panel of V vectors that begins with `lane` needs: a block of taps, its weights, and the bytes that are to be fetched meanwhile. */
+typedef struct gather_panel {
+    int V;
+    int64_t lane, tap0, tap1;
+    const float *b;
+    const char *next;
+    int64_t next_bytes;
+    bool ahead; /* fetch the source of the points that come next instead */
+    line_tap *taps;
+} gather_panel;
+
+/* The taps of a panel that points [x0, x0 + R) of line (z, y) see; base: the source of their image. */
+static __attribute__((noinline)) int64_t line_taps(const gather_job *j, const conv_source *s, const gather_panel *k, const float *base,
+                                                   int64_t z, int64_t y, int64_t x0, int64_t R, line_tap *to)
 {
     const conv_axis *az = &j->g.f.axis[0], *ay = &j->g.f.axis[1], *ax = &j->g.f.axis[2];
-    const int64_t x_taps = j->g.c.merged ? 1 : ax->taps;
-    const int64_t z = line / ay->points * az->mul + az->off0, y = line % ay->points * ay->mul + ay->off0;
-    int64_t n = 0;
-    for (int64_t tap = tap0; tap < tap1; tap++) {
-        const int64_t jx = tap % x_taps, iy = y + tap / x_taps % ay->taps * ay->off_step, iz = z + tap / x_taps / ay->taps * az->off_step;
-        if (iy < 0 || iy >= ay->size || iz < 0 || iz >= az->size) continue;
-        const int64_t off = ax->off0 + jx * ax->off_step;
-        int64_t low = x0, high = x0 + R;
-        if (!j->g.c.merged) conv_inside(ax, off, x0, x0 + R, &low, &high);
-        to[n++] =
-            (line_tap){ .from = base + ((iz - s->z0) * s->lines + iy - s->y0) * s->line_floats + (low * ax->mul + off + s->left) * s->pixel,
-                        .b = b + (tap - tap0) * b_tap,
-                        .edge = low > x0        ? low - x0
-                                : high < x0 + R ? LINE_EDGE + x0 + R - high
-                                                : 0 };
-    }
-    return n;
+    const int64_t x_taps = j->g.c.merged ? 1 : ax->taps, b_tap = j->g.c.run * k->V * VL, tap0 = k->tap0, tap1 = k->tap1;
+    const float *b = k->b - tap0 * b_tap; /* of tap 0 */
+    line_tap *const first = to;
+    for (int64_t jz = 0, iz = z * az->mul + az->off0, tap = 0; jz < az->taps; jz++, iz += az->off_step)
+        for (int64_t jy = 0, iy = y * ay->mul + ay->off0; jy < ay->taps; jy++, iy += ay->off_step, tap += x_taps) {
+            if (iy < 0 || iy >= ay->size || iz < 0 || iz >= az->size) continue;
+            const float *from = base + ((iz - s->z0) * s->lines + iy - s->y0) * s->line_floats + s->left * s->pixel;
+            for (int64_t jx = conv_max(0, tap0 - tap); jx < conv_min(x_taps, tap1 - tap); jx++) {
+                const int64_t off = ax->off0 + jx * ax->off_step;
+                int64_t low = x0, high = x0 + R;
+                if (!j->g.inside) conv_inside(ax, off, x0, x0 + R, &low, &high);
+                to->from = from + (low * ax->mul + off) * s->pixel;
+                to->b = b + (tap + jx) * b_tap;
+                to++->edge = low > x0 ? low - x0 : high < x0 + R ? LINE_EDGE + x0 + R - high : 0;
+            }
+        }
+    return to - first;
 }
 
-/* Taps [tap0, tap1) of all points of a band, for the panel of V vectors that begins with `lane`.  next: bytes to be fetched meanwhile; ahead: the source of the points
- * that come next, instead. */
-static void line_panel(const gather_job *j, const gather_unit *u, line_tap *taps, int V, int64_t lane, int64_t tap0, int64_t tap1,
-                       const float *b, const char *next, int64_t next_bytes, bool ahead)
+/* Points [begin, end) of line (z, y) of the image whose source is at `base`; c: lane 0 of the first. */
+static __attribute__((noinline)) void work_line(const gather_job *j, const gather_unit *u, const gather_panel *k, const float *base,
+                                                int64_t z, int64_t y, int64_t begin, int64_t end, double next_of_point, float *c,
+                                                line_tile *t)
+{
+    const conv_axis *ay = &j->g.f.axis[1], *ax = &j->g.f.axis[2];
+    const int64_t count = (end - begin + line_rows(k->V) - 1) / line_rows(k->V);
+    for (int64_t i = 0, x0 = begin; i < count; i++) {
+        const int64_t R = (end - x0) / (count - i);
+        if (i == 0 || !j->g.inside) t->taps = line_taps(j, &u->s, k, base, z, y, x0, R, k->taps), t->shift = 0;
+        t->c = c + (x0 - begin) * t->c_row + k->lane;
+        t->next += t->next_bytes, t->next_bytes = (int64_t)(next_of_point * (double)R);
+        if (k->ahead) { /* the last line that the same points of the next line will see */
+            const int64_t iy = (y + 1) * ay->mul + ay->off0 + (ay->taps - 1) * ay->off_step;
+            t->next_bytes = iy >= 0 && iy < ay->size && (x0 + R) * ax->mul <= ax->size ? R * t->row * 4 : 0;
+            if (t->next_bytes) t->next = (const char *)(base + (iy - u->s.y0) * u->s.line_floats + x0 * ax->mul * u->s.pixel);
+        }
+        line_tiles[k->V - 1][R](t);
+        x0 += R, t->shift += R * t->row;
+    }
+}
+
+static line_tile line_tile_of(const gather_job *j, const gather_unit *u, const gather_panel *k, int64_t c_row)
+{
+    return (line_tile){ .tap = k->taps,
+                        .run = j->g.c.run,
+                        .row = j->g.f.axis[2].mul * u->s.pixel,
+                        .c_row = c_row,
+                        .bias = j->bias && k->tap0 == 0 && !j->p->spread ? j->bias + k->lane : NULL,
+                        .last = (int)conv_min(VL, j->g.lanes - k->lane - (k->V - 1) * VL),
+                        .add = k->tap0 > 0,
+                        .next = k->next };
+}
+
+/* Where point x of line (z, y) of image n is written; `done`: points of the band before it. */
+static float *result_at(const gather_job *j, const gather_unit *u, int64_t n, int64_t z, int64_t y, int64_t x, int64_t done, int64_t lanes)
 {
     const gather_plan *p = j->p;
+    if (u->sums) return u->sums + done * lanes;
+    return (float *)(uintptr_t)conv_at(&p->result, j->y, n, u->group * p->lanes, 0) +
+           conv_pixel(&j->g.each, p->data ? j->v->in : j->v->out, z, y, x) * p->result.channels;
+}
+
+/* A block of taps of a panel, for all points of a band. */
+static void line_panel(const gather_job *j, const gather_unit *u, const gather_panel *k)
+{
     const gather_phase *g = &j->g;
     const conv_axis *ay = &g->f.axis[1], *ax = &g->f.axis[2];
-    const int64_t *size = p->data ? j->v->in : j->v->out;
-    const int64_t each = u->p1 - u->p0, all = (u->n1 - u->n0) * each;
-    const int64_t step = u->sums ? g->lanes : g->join * ax->step * p->result.channels;
-    line_tile t = { .taps = 0,
-                    .tap = taps,
-                    .run = g->c.run,
-                    .row = ax->mul * u->s.pixel,
-                    .c_row = step,
-                    .bias = j->bias && tap0 == 0 ? j->bias + lane : NULL,
-                    .last = (int)conv_min(VL, g->lanes - lane - (V - 1) * VL),
-                    .add = tap0 > 0 };
-    for (int64_t n = u->n0, done = 0; n < u->n1; n++) {
+    const int64_t each = u->p1 - u->p0;
+    const double next_of_point = (double)k->next_bytes / (double)((u->n1 - u->n0) * each);
+    line_tile t = line_tile_of(j, u, k, u->sums ? g->lanes : g->join * ax->step * j->p->result.channels);
+    for (int64_t n = u->n0; n < u->n1; n++) {
         const float *base = u->s.base + (n - u->n0) * u->source_image;
-        for (int64_t at = u->p0; at < u->p1;) {
-            const int64_t line = at / ax->points, begin = at - line * ax->points, end = conv_min(ax->points, begin + u->p1 - at);
-            const int64_t count = (end - begin + line_rows(V) - 1) / line_rows(V);
-            float *c = u->sums ? u->sums + (at - u->p0 + (n - u->n0) * each) * g->lanes
-                               : (float *)(uintptr_t)conv_at(&p->result, j->y, n, u->group * p->lanes, 0) +
-                                     conv_place(&g->each, size, at * g->join) * p->result.channels;
-            for (int64_t i = 0, x0 = begin; i < count; i++) {
-                const int64_t R = (end - x0) / (count - i);
-                t.taps = line_taps(j, &u->s, base, line, x0, R, tap0, tap1, b, g->c.run * V * VL, taps);
-                t.c = c + (x0 - begin) * step + lane;
-                t.next = next + next_bytes * done / all, t.next_bytes = next_bytes * (done + R) / all - next_bytes * done / all;
-                if (ahead) { /* the last line that the same points of the next line will see */
-                    const int64_t iy = (line % ay->points + 1) * ay->mul + ay->off0 + (ay->taps - 1) * ay->off_step;
-                    t.next = (const char *)(base + (iy - u->s.y0) * u->s.line_floats + x0 * ax->mul * u->s.pixel);
-                    t.next_bytes = iy >= 0 && iy < ay->size && (x0 + R) * ax->mul <= ax->size ? R * t.row * 4 : 0;
-                }
-                line_tiles[V - 1][R](&t);
-                x0 += R, done += R;
-            }
-            at += end - begin;
+        int64_t line = u->p0 / ax->points, z = line / ay->points, y = line - z * ay->points, begin = u->p0 - line * ax->points;
+        for (int64_t left = each; left > 0; begin = 0) {
+            const int64_t end = conv_min(ax->points, begin + left);
+            float *c = result_at(j, u, n, z, y, begin * g->join, (n - u->n0 + 1) * each - left, g->lanes);
+            work_line(j, u, k, base, z, y, begin, end, next_of_point, c, &t);
+            left -= end - begin;
+            if (++y == ay->points) y = 0, z++;
         }
     }
 }
-#else
-static void line_panel(const gather_job *j, const gather_unit *u, line_tap *taps, int V, int64_t lane, int64_t tap0, int64_t tap1,
-                       const float *b, const char *next, int64_t next_bytes, bool ahead)
+
+/* The terms of a line, added up: point p of the result gets those that pixel p + offset of the source has for it, of every tap along x. */
+static __attribute__((noinline)) void add_terms(const gather_job *j, const float *terms, float *c, int64_t c_row)
 {
-    (void)j, (void)u, (void)taps, (void)V, (void)lane, (void)tap0, (void)tap1, (void)b, (void)next, (void)next_bytes, (void)ahead;
+    const conv_axis x = j->g.each.axis[2];
+    const int lanes = (int)j->p->lanes;
+    const int64_t pixel = j->g.padded, step = x.off_step * pixel + lanes;
+    const vf bias = j->bias ? vload(j->bias) : vzero();
+    const float *from = terms + (j->g.left + x.off0) * pixel;
+    int64_t p = 0;
+    for (; p + 2 <= x.points; p += 2, from += 2 * pixel, c += 2 * c_row) {
+        vf first = bias, second = bias;
+        const float *at = from;
+        for (int64_t jx = 0; jx < x.taps; jx++, at += step) first = vadd(first, vload(at)), second = vadd(second, vload(at + pixel));
+        vstore_some(c, first, lanes);
+        vstore_some(c + c_row, second, lanes);
+    }
+    for (; p < x.points; p++, from += pixel, c += c_row) {
+        vf sum = bias;
+        for (int64_t jx = 0; jx < x.taps; jx++) sum = vadd(sum, vload(from + jx * step));
+        vstore_some(c, sum, lanes);
+    }
+}
+
+/* All panels of a band whose pixels are spread, line by line; k: of the first. */
+static void spread_band(const gather_job *j, const gather_unit *u, gather_panel k)
+{
+    const gather_phase *g = &j->g;
+    const conv_axis *ay = &g->f.axis[1], *ax = &g->f.axis[2];
+    float *terms = (float *)(void *)((char *)k.taps + conv_up(g->c.taps * (int64_t)sizeof(line_tap), 64));
+    const int64_t depth = g->f.taps * j->p->channels, lines = (u->p1 - u->p0) / ax->points, first = u->p0 / ax->points;
+    const int64_t c_row = u->sums ? j->p->lanes : g->each.axis[2].step * j->p->result.channels;
+    const float *b = k.b;
+    const double next_of_point = (double)k.next_bytes / (double)((u->n1 - u->n0) * (u->p1 - u->p0));
+    memset(terms, 0, (size_t)g->terms * sizeof *terms); /* what lies outside stays zero */
+    for (int64_t n = u->n0; n < u->n1; n++)
+        for (int64_t l = 0; l < lines; l++) {
+            const int64_t z = (first + l) / ay->points, y = (first + l) % ay->points;
+            for (k.lane = 0; k.lane < g->padded; k.lane += k.V * VL) {
+                k.V = conv_panel((g->padded - k.lane) / VL, LINE_WIDTH), k.b = b + k.lane * depth;
+                line_tile t = line_tile_of(j, u, &k, g->padded);
+                t.last = VL;
+                work_line(j, u, &k, u->s.base + (n - u->n0) * u->source_image, z, y, 0, ax->points, next_of_point,
+                          terms + g->left * g->padded, &t);
+                k.next = t.next + t.next_bytes;
+            }
+            add_terms(j, terms, result_at(j, u, n, z, y, 0, ((n - u->n0) * lines + l) * g->each.axis[2].points, j->p->lanes), c_row);
+        }
 }
 #endif
 
@@ -261,19 +338,20 @@ static void work_panels(const gather_job *j, const gather_unit *u, int64_t lane0
     const float **rows = (const float **)(void *)(out + p->band);
     const int64_t depth = g->f.taps * p->channels, points = (u->n1 - u->n0) * (u->p1 - u->p0);
     const int64_t bytes = depth * p->width * VL * 4; /* of a panel */
-    const int64_t blocks = conv_max(1, conv_min(g->c.taps, p->lines ? (bytes + LINE_BYTES - 1) / LINE_BYTES : bytes / PANEL_BYTES));
+    const int64_t blocks =
+        p->spread ? 1 : conv_max(1, conv_min(g->c.taps, p->lines ? (bytes + LINE_BYTES - 1) / LINE_BYTES : bytes / PANEL_BYTES));
     const int64_t late =
         g->c.taps - 1 - (g->c.merged ? 0 : g->f.axis[2].taps / 2); /* the middle of the last line: seldom outside of the image */
     const bool far = depth * g->padded * j->v->groups * 4 > FETCH_BYTES;
     const float *panels = j->panels + u->group * g->padded * depth;
     if (!p->lines) make_table(j, u, rows, out);
     if (p->dot) {
-        conv_dot t = { .taps = g->f.taps,
-                       .channels = p->channels,
-                       .rows_step = p->band,
-                       .bias = j->bias,
-                       .w = j->panels + u->group * g->f.taps * conv_up(p->channels, VL) * p->lanes };
-        dot_band(&t, p->lanes, points, rows, out);
+        const conv_dot t = { .taps = g->c.taps,
+                             .run = g->c.run,
+                             .rows_step = p->band,
+                             .bias = j->bias,
+                             .w = j->panels + u->group * (g->panels / j->v->groups) };
+        dot_band(t, p->lanes, points, rows, out);
         return;
     }
     for (int64_t lane = lane0; lane < lane1;) {
@@ -286,10 +364,18 @@ static void work_panels(const gather_job *j, const gather_unit *u, int64_t lane0
             const float *next = b + floats;
             if (next >= panels + g->padded * depth) next = panels;
             const bool ahead = lane == lane0 && i == blocks - 1 && !g->c.copied && late >= 0;
+#if GEMM_REGISTERS == 32
             if (p->lines) {
-                line_panel(j, u, table, V, lane, tap0, tap1, b, (const char *)next, far ? floats * 4 : 0, ahead);
+                gather_panel k = { V, lane, tap0, tap1, b, (const char *)next, far ? floats * 4 : 0, ahead, table };
+                if (lane == lane0 && !far) k.next = u->next, k.next_bytes = u->next_bytes;
+                if (!p->spread) line_panel(j, u, &k);
+                else {
+                    spread_band(j, u, k);
+                    return;
+                }
                 continue;
             }
+#endif
             conv_tile t = { .taps = tap1 - tap0,
                             .run = g->c.run,
                             .rows_step = p->band,
@@ -322,14 +408,17 @@ static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
         for (int64_t n = u.n1 - 1; n >= u.n0; n--)
             u.s = conv_source_of(&g->f, &g->c, &p->source, j->a, n, u.group * p->channels, p->channels, u.p0, u.p1,
                                  copy + (n - u.n0) * p->source_floats);
-        work_panels(j, &u, lane0, lane1, turned + p->turned_floats);
-        for (int64_t n = u.n0; u.sums && n < u.n1; n++) {
-            const float *from = sums + (n - u.n0) * (u.p1 - u.p0) * g->lanes;
-            const int64_t first = u.group * p->lanes;
-            if (g->join > 1) /* then there is one cut: all channels of the points */
-                conv_store(&g->each, size, &p->result, j->y, n, first, p->lanes, u.p0 * g->join, u.p1 * g->join, from, p->lanes, turned);
-            else conv_store(&g->f, size, &p->result, j->y, n, first + lane0, lane1 - lane0, u.p0, u.p1, from + lane0, p->lanes, turned);
+        if (g->c.copied && plain_image(&p->source) && j->v->groups == 1 && p->source.pixels == g->f.axis[1].size * g->f.axis[2].size) {
+            const int64_t line = g->f.axis[2].size * p->channels * 4, image = p->source.pixels * p->channels * 4;
+            const int64_t to = (u.n1 - 1) * image + (u.s.y0 + u.s.lines) * line;
+            u.next = (const char *)j->a + to, u.next_bytes = conv_min(j->v->n * image - to, (u.n1 - u.n0) * u.s.lines * line);
         }
+        work_panels(j, &u, lane0, lane1, turned + p->turned_floats);
+        const int64_t line = g->f.axis[2].points, each = g->each.axis[2].points, p0 = u.p0 / line * each + u.p0 % line * g->join;
+        const int64_t p1 = u.p1 / line * each + u.p1 % line * g->join, first = g->join > 1 ? 0 : lane0; /* joined points have one cut */
+        for (int64_t n = u.n0; u.sums && n < u.n1; n++)
+            conv_store(&g->each, size, &p->result, j->y, n, u.group * p->lanes + first, g->join > 1 ? p->lanes : lane1 - lane0, p0, p1,
+                       sums + (n - u.n0) * (p1 - p0) * p->lanes + first, p->lanes, turned);
     }
 }
 
@@ -359,7 +448,7 @@ static void gather(cj_pool *pool, const cj_conv_shape *v, bool data, cj_dtype t,
                              conv_max(1, 4096 / (VL * VL * conv_max(1, g->f.taps))), pack_weights, &j);
         const int64_t units = g->images > 1 ? (v->n + g->images - 1) / g->images : v->n * g->bands;
         j.vectors = vectors, j.cuts = 1;
-        if (units * v->groups < TASKS && vectors > CONV_WIDTH && vectors % CONV_WIDTH == 0) {
+        if (units * v->groups < TASKS && vectors > CONV_WIDTH && vectors % CONV_WIDTH == 0 && g->join == 1) {
             j.vectors = CONV_WIDTH, j.cuts = vectors / CONV_WIDTH;
         }
         const double work_of_task =

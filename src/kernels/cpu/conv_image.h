@@ -213,8 +213,9 @@ static CONV_UNUSED conv_source conv_source_of(const conv_phase *f, const conv_co
 /* Points i of a line, begin <= i < end, whose tap at `off` lies inside of [0, size): *low <= i < *high. */
 GEMM_INLINE void conv_inside(const conv_axis *a, int64_t off, int64_t begin, int64_t end, int64_t *low, int64_t *high)
 {
-    *low = off >= 0 ? begin : conv_max(begin, (-off + a->mul - 1) / a->mul);
-    *high = off >= a->size ? begin : conv_min(end, (a->size - 1 - off) / a->mul + 1);
+    const bool one = a->mul == 1; /* a division takes as long as a vector of products */
+    *low = off >= 0 ? begin : conv_max(begin, one ? -off : (-off + a->mul - 1) / a->mul);
+    *high = off >= a->size ? begin : conv_min(end, one ? a->size - off : (a->size - 1 - off) / a->mul + 1);
     *low = conv_min(*low, end);
     *high = conv_max(*low, *high);
 }
@@ -252,13 +253,18 @@ static CONV_UNUSED void conv_rows(const conv_phase *f, const conv_copy *c, const
 
 /* ---- results ---------------------------------------------------------------------------------------------------------------------------------------- */
 
-/* The pixel of the result that a point is. */
+/* The pixel of the result that point (z, y, x) is. */
+GEMM_INLINE int64_t conv_pixel(const conv_phase *f, const int64_t *size, int64_t z, int64_t y, int64_t x)
+{
+    const conv_axis *a = f->axis;
+    return ((a[0].first + z * a[0].step) * size[1] + a[1].first + y * a[1].step) * size[2] + a[2].first + x * a[2].step;
+}
+
 GEMM_INLINE int64_t conv_place(const conv_phase *f, const int64_t *size, int64_t p)
 {
-    const conv_axis *z = &f->axis[0], *y = &f->axis[1], *x = &f->axis[2];
+    const conv_axis *y = &f->axis[1], *x = &f->axis[2];
     const int64_t line = p / x->points;
-    const int64_t at[3] = { line / y->points, line % y->points, p % x->points };
-    return ((z->first + at[0] * z->step) * size[1] + y->first + at[1] * y->step) * size[2] + x->first + at[2] * x->step;
+    return conv_pixel(f, size, line / y->points, line % y->points, p % x->points);
 }
 
 /* Where points p0, p0 + join, … < p1 are written, a channel further `pixel` floats: out[i] of every one. */

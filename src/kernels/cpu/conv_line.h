@@ -28,6 +28,7 @@ typedef struct line_tile {
     const line_tap *tap;
     int64_t taps, run;
     int64_t row;       /* floats between points of the source */
+    int64_t shift;     /* by so many floats the source lies behind `from` */
     const float *bias; /* what the sums begin with, full vectors; or NULL */
     float *c;
     int64_t c_row;
@@ -46,37 +47,39 @@ typedef void line_tile_fn(const line_tile *t);
 /* Rows of the tallest tile that is V vectors wide. */
 GEMM_INLINE int line_rows(int V) { return LINE_ROWS / V; }
 
-/* One tap, without the first LO and the last HI points. */
-GEMM_INLINE void line_steps(vf acc[LINE_ROWS][LINE_WIDTH], const line_tap *t, int64_t run, int64_t row, const char *next, int64_t next_step,
-                            const int R, const int V, const int LO, const int HI)
+/* One step of the points that see a tap: at: of every seven of them; 0 … 6 rows from it are multiples of three numbers of bytes. */
+GEMM_INLINE void line_step(vf acc[LINE_ROWS][LINE_WIDTH], const char *at[4], int64_t one, int64_t three, int64_t five, const float *b,
+                           const int R, const int V, const int LO, const int HI)
 {
-    /* Every seven points have a pointer; 0 … 6 rows from it are multiples of three numbers. */
-    int64_t one = row * 4, three = 3 * one, five = 5 * one;
+    __asm__("" : "+r"(one), "+r"(three), "+r"(five)); /* or the compiler would keep each of the multiples in a register */
+    vf x[LINE_WIDTH];
+    LINE_UNROLL for (int v = 0; v < V; v++) x[v] = vload(b + v * VL);
+    LINE_UNROLL for (int i = LO; i < R - HI; i++)
+    {
+        const int k = i - LO, n = k % 7;
+        const int64_t far = n == 0 ? 0 : n == 1 ? one : n == 2 ? 2 * one : n == 3 ? three : n == 4 ? 4 * one : n == 5 ? five : 2 * three;
+        const vf a = vset1(*(const float *)(const void *)(at[k / 7] + far));
+        LINE_UNROLL for (int v = 0; v < V; v++) acc[i][v] = vfma(a, x[v], acc[i][v]);
+    }
+    LINE_UNROLL for (int k = 0; k < 4; k++) at[k] += 4;
+}
+
+/* One tap, without the first LO and the last HI points. */
+GEMM_INLINE void line_steps(vf acc[LINE_ROWS][LINE_WIDTH], const line_tap *t, int64_t shift, int64_t run, int64_t row, const char *next,
+                            int64_t next_step, const int R, const int V, const int LO, const int HI)
+{
+    const int64_t one = row * 4, three = 3 * one, five = 5 * one;
     const char *at[4];
-    LINE_UNROLL for (int k = 0; k < 4; k++) at[k] = (const char *)t->from + (7 * k < R ? 7 * k * one : 0);
+    LINE_UNROLL for (int k = 0; k < 4; k++) at[k] = (const char *)(t->from + shift) + (7 * k < R ? 7 * k * one : 0);
     const float *b = t->b;
-    for (int64_t p = 0; p < run; p++, b += V * VL) {
-        __asm__("" : "+r"(one), "+r"(three), "+r"(five)); /* or the compiler would keep each of the multiples in a register */
-        vf x[LINE_WIDTH];
-        LINE_UNROLL for (int v = 0; v < V; v++) x[v] = vload(b + v * VL);
-        LINE_UNROLL for (int i = LO; i < R - HI; i++)
-        {
-            const int k = i - LO, n = k % 7;
-            const char *q = at[k / 7] + (n == 0   ? 0
-                                         : n == 1 ? one
-                                         : n == 2 ? 2 * one
-                                         : n == 3 ? three
-                                         : n == 4 ? 4 * one
-                                         : n == 5 ? five
-                                                  : 2 * three);
-            const vf a = vset1(*(const float *)(const void *)q);
-            LINE_UNROLL for (int v = 0; v < V; v++) acc[i][v] = vfma(a, x[v], acc[i][v]);
-        }
-        LINE_UNROLL for (int k = 0; k < 4; k++) at[k] += 4;
-        if (V > 1) {
-            __builtin_prefetch(next, 0, 2);
-            next += next_step;
-        }
+    if (V == 1) {
+        for (int64_t p = 0; p < run; p++, b += VL) line_step(acc, at, one, three, five, b, R, V, LO, HI);
+        return;
+    }
+#pragma GCC unroll 2
+    for (int64_t p = 0; p < run; p++, b += V * VL, next += next_step) {
+        line_step(acc, at, one, three, five, b, R, V, LO, HI);
+        __builtin_prefetch(next, 0, 2);
     }
 }
 
@@ -88,7 +91,7 @@ GEMM_INLINE void line_run(const line_tile *t, const int R, const int V)
         const vf first = t->bias ? vload(t->bias + v * VL) : vzero();
         LINE_UNROLL for (int i = 0; i < R; i++) acc[i][v] = first;
     }
-    const int64_t run = t->run, row = t->row, steps = t->taps * run;
+    const int64_t shift = t->shift, run = t->run, row = t->row, steps = t->taps * run;
     /* A wide tile has room for a line with every step; a narrow one, which loads once for every multiply-add, fetches some with every tap. */
     const int64_t each = V > 1 ? (steps ? (t->next_bytes + steps - 1) / steps : 0) : 64;
     const char *next = t->next, *const end = t->next + t->next_bytes;
@@ -100,11 +103,11 @@ GEMM_INLINE void line_run(const line_tile *t, const int R, const int V)
         if (V == 1)
             for (; next < t->next + t->next_bytes * (j + 1) / t->taps && next < end; next += 64) __builtin_prefetch(next, 0, 2);
         switch (tap->edge) {
-        case 0: line_steps(acc, tap, run, row, next, each, R, V, 0, 0); break;
-        case 1: line_steps(acc, tap, run, row, next, each, R, V, 1, 0); break;
-        case 2: line_steps(acc, tap, run, row, next, each, R, V, 2, 0); break;
-        case LINE_EDGE + 1: line_steps(acc, tap, run, row, next, each, R, V, 0, 1); break;
-        default: line_steps(acc, tap, run, row, next, each, R, V, 0, 2); break;
+        case 0: line_steps(acc, tap, shift, run, row, next, each, R, V, 0, 0); break;
+        case 1: line_steps(acc, tap, shift, run, row, next, each, R, V, 1, 0); break;
+        case 2: line_steps(acc, tap, shift, run, row, next, each, R, V, 2, 0); break;
+        case LINE_EDGE + 1: line_steps(acc, tap, shift, run, row, next, each, R, V, 0, 1); break;
+        default: line_steps(acc, tap, shift, run, row, next, each, R, V, 0, 2); break;
         }
         if (V > 1) next += run * each;
     }

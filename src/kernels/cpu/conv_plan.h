@@ -1,7 +1,9 @@
 /* How a forward or data pass of a convolution is done (conv.c): a function of the shape alone.
  *
  * Every result point gathers `channels` channels of the source through taps and makes `lanes` channels of them.  Three kinds of tiles do it: along lines of points
- * (conv_line.h) wherever lines are long enough, dot products where there are few lanes (conv_dot.h), and tiles of any points (conv_tile.h).
+ * (conv_line.h) wherever lines are long enough, dot products where there are few lanes (conv_dot.h), and tiles of any points (conv_tile.h).  Few lanes leave most of a vector
+ * empty; then several points may be taken as one (join), or, the other way round, the pixels of the source are spread: each makes the terms of all points along x that see
+ * it, taps times lanes of them, and the terms of a point are added in the end.
  */
 #ifndef CJ_KERNELS_CPU_CONV_PLAN_H
 #define CJ_KERNELS_CPU_CONV_PLAN_H
@@ -21,6 +23,7 @@ typedef struct gather_plan {
     bool data;
     bool dot;                /* few lanes: dot products along the channels */
     bool lines;              /* tiles along lines of points */
+    bool spread;             /* ... of the source */
     int width;               /* vectors of a panel at most */
     int64_t channels, lanes; /* of a group */
     int64_t band;            /* points at most */
@@ -31,11 +34,13 @@ typedef struct gather_plan {
     size_t table_bytes, worker_bytes, panel_bytes, weight_bytes, zero_bytes, bias_bytes;
 } gather_plan;
 
-/* A phase as the tiles see it: `join` points side by side may be taken as one. */
+/* A phase as the tiles see it: `join` points side by side may be taken as one; where they are spread, the points are pixels of the source. */
 typedef struct gather_phase {
     conv_phase each, f; /* of points; of joined ones */
     conv_copy c;
     int64_t join, lanes, padded; /* lanes of a joined point, rounded up to vectors */
+    bool inside;                 /* no tap along x leaves out a point */
+    int64_t left, terms;         /* spread: pixels of zeros before a line of terms; floats of such a line */
     int64_t band, pieces, bands; /* points of a band of one image; bands of a line that is longer, or 1; of an image */
     int64_t images;              /* that share a band: the weights are read once for all of its points */
     int64_t panels;              /* floats of the packed weights of all groups */
@@ -44,8 +49,8 @@ typedef struct gather_phase {
 static bool plain_image(const conv_image *m) { return m->last && m->t == CJ_F32; }
 
 /* How many points along x are taken together: as many as make the least work of it.  A vector costs more in a narrow tile, which waits for the loads of its rows
- * (in hundredths of the widest tile's, measured with 32 registers); points that are written where they lie must be neighbours there. */
-static int64_t join_of(const conv_phase *f, const gather_plan *p, int64_t groups, double *of_point)
+ * (in hundredths of the widest tile's, measured with 32 registers); points that are written where they lie must be neighbours there.  *cost: of a point, in vectors. */
+static int64_t join_of(const conv_phase *f, const gather_plan *p, int64_t groups, double *cost)
 {
     static const int cost_of_vector[CONV_WIDTH + 1] = { 0, 125, 110, 103 };
     const conv_axis *x = &f->axis[2];
@@ -55,20 +60,24 @@ static int64_t join_of(const conv_phase *f, const gather_plan *p, int64_t groups
     for (int64_t m = 1; m * p->lanes <= CONV_WIDTH * VL && m <= x->points; m++) {
         if (m > 1 && (x->points % m || x->off_step != 1 || !neighbours || !f->taps)) continue;
         const int64_t vectors = (m * p->lanes + VL - 1) / VL;
-        const double cost = (double)((x->taps + (m - 1) * x->mul) * vectors * (vectors > 3 ? 103 : cost_of_vector[vectors])) / (double)m;
-        if (m == 1 || cost < least) best = m, least = cost;
+        const double each = (double)((x->taps + (m - 1) * x->mul) * vectors * (vectors > 3 ? 103 : cost_of_vector[vectors])) / (double)m;
+        if (m == 1 || each < least) best = m, least = each;
     }
-    *of_point = least * (double)p->channels;
-    return p->dot ? 1 : best;
+    *cost = least * (double)(p->channels * f->axis[0].taps * f->axis[1].taps) / 100;
+    return best;
 }
 
-/* Whether dot products cost less, in the same measure: a vector of channels for every lane, and the sums of their lanes at the end. */
-static bool dot_wins(const conv_phase *f, const gather_plan *p, int64_t groups)
+/* The cost of dot products in the same measure: a vector of channels for every lane and tap, and the sums of their lanes at the end. */
+static double dot_cost(const conv_phase *f, const gather_plan *p)
 {
-    double tiles;
-    if (p->lanes > DOT_LANES || p->channels < VL / 2) return false;
-    join_of(f, p, groups, &tiles);
-    return (double)(f->axis[2].taps * ((p->channels + VL - 1) / VL) * p->lanes * 130) < tiles;
+    return 1.3 * (double)(f->taps * ((p->channels + VL - 1) / VL) * p->lanes) + 4 * VL;
+}
+
+/* The same where pixels are spread; their terms are read once more. */
+static double spread_cost(const conv_phase *f, const gather_plan *p)
+{
+    const int64_t taps = f->axis[2].taps;
+    return 1.05 * (double)(f->axis[0].taps * f->axis[1].taps * p->channels * ((taps * p->lanes + VL - 1) / VL)) + 4 * (double)taps;
 }
 
 /* Whether tiles along its lines can do a phase: these are long enough, and taps leave out few points at their ends. */
@@ -89,16 +98,30 @@ static bool lines_fit(const gather_phase *g)
 #endif
 }
 
+/* The pixels of the source along x take the place of the points. */
+static void spread_phase(gather_phase *g, int64_t lanes)
+{
+    conv_axis *x = &g->f.axis[2];
+    const int64_t last = x->points - 1 + x->off0 + (x->taps - 1) * x->off_step; /* that a point reads */
+    g->join = x->taps;
+    g->f.points = g->f.points / x->points * x->size, g->f.taps /= x->taps;
+    g->left = conv_max(0, -x->off0);
+    g->terms = (g->left + x->size + conv_max(0, last + 1 - x->size)) * conv_up(g->join * lanes, VL) + VL; /* vectors are read */
+    *x = (conv_axis){ .points = x->size, .step = 1, .mul = 1, .taps = 1, .off_step = 1, .size = x->size };
+}
+
 static gather_phase gather_phase_of(const cj_conv_shape *v, const gather_plan *p, int64_t i)
 {
-    gather_phase g = { .each = conv_phase_of(v, p->data, i), .pieces = 1 };
+    gather_phase g = { .each = conv_phase_of(v, p->data, i), .join = 1, .pieces = 1 };
     double cost;
-    g.join = join_of(&g.each, p, v->groups, &cost);
-    g.f = conv_joined(g.each, g.join);
+    g.f = g.each;
+    if (p->spread) spread_phase(&g, p->lanes);
+    else if (!p->dot) g.join = join_of(&g.each, p, v->groups, &cost), g.f = conv_joined(g.each, g.join);
     g.lanes = g.join * p->lanes, g.padded = conv_up(g.lanes, VL);
-    g.c = conv_copy_of(&g.f, plain_image(&p->source), p->channels, p->band, !p->dot);
-    g.panels = v->groups * g.f.taps * (p->dot ? conv_up(p->channels, VL) * p->lanes : p->channels * g.padded);
+    g.c = conv_copy_of(&g.f, plain_image(&p->source), p->channels, p->band, !p->spread);
+    g.panels = v->groups * (p->dot ? g.c.taps * conv_up(g.c.run, VL) * p->lanes : g.f.taps * p->channels * g.padded);
     if (!g.f.points) return g;
+    g.inside = g.c.merged || p->spread;
     const int64_t line = g.f.axis[2].points, lines = g.f.points / line;
     g.band = p->band, g.bands = (g.f.points + p->band - 1) / p->band;
     if (p->lines && line > p->band) {
@@ -112,6 +135,17 @@ static gather_phase gather_phase_of(const cj_conv_shape *v, const gather_plan *p
     }
     g.images = conv_max(1, conv_min(p->band / g.f.points, v->n));
     return g;
+}
+
+/* Whether the pixels of the source can be spread: whole lines of them. */
+static bool spread_fits(const cj_conv_shape *v, gather_plan *p)
+{
+    const conv_phase f = conv_phase_of(v, p->data, 0);
+    if (f.axis[2].mul != 1 || f.axis[2].taps < 2 || f.axis[2].size > p->band) return false;
+    gather_plan s = *p;
+    s.spread = true, s.dot = false;
+    const gather_phase g = gather_phase_of(v, &s, 0);
+    return lines_fit(&g);
 }
 
 /* Points [*p0, *p1) of band b of an image. */
@@ -129,11 +163,15 @@ static gather_plan gather_plan_of(const cj_conv_shape *v, bool data, cj_dtype t)
     gather_plan p = { .data = data, .phases = data ? conv_volume(v->stride) : 1, .width = CONV_WIDTH };
     p.channels = data ? v->o : v->c, p.lanes = data ? v->c : v->o;
     p.source = data ? y : x, p.result = data ? x : y;
-    const conv_phase first = conv_phase_of(v, data, 0);
-    p.dot = dot_wins(&first, &p, v->groups);
-    p.lines = !p.dot;
     const int64_t most = conv_min(BAND_POINTS, BAND_BYTES / 4 / (p.channels + conv_min(p.lanes, CONV_WIDTH * VL)));
     p.band = conv_max(most / 60 * 60, 60); /* whole tiles of every height but 9 */
+    const conv_phase first = conv_phase_of(v, data, 0);
+    double tiles, dots = dot_cost(&first, &p), spread = spread_cost(&first, &p);
+    join_of(&first, &p, v->groups, &tiles);
+    p.dot = p.lanes <= DOT_LANES && p.channels >= VL / 2 && dots < tiles;
+    p.spread = p.phases == 1 && p.lanes <= DOT_LANES && spread < tiles && (!p.dot || spread < dots) && spread_fits(v, &p);
+    if (p.spread) p.dot = false;
+    p.lines = !p.dot;
     int64_t taps = 1;
     for (int64_t i = 0; i < p.phases; i++) {
         const gather_phase g = gather_phase_of(v, &p, i);
@@ -147,7 +185,8 @@ static gather_plan gather_plan_of(const cj_conv_shape *v, bool data, cj_dtype t)
         const gather_phase g = gather_phase_of(v, &p, i);
         p.source_floats = conv_max(p.source_floats, conv_copy_floats(&g.c, &g.f, p.channels));
         p.images = conv_max(p.images, g.images);
-        const int64_t table = p.lines ? g.c.taps * (int64_t)sizeof(line_tap) : (g.c.taps + 1) * p.band * (int64_t)sizeof(float *);
+        const int64_t table =
+            p.lines ? conv_up(g.c.taps * (int64_t)sizeof(line_tap), 64) + g.terms * 4 : (g.c.taps + 1) * p.band * (int64_t)sizeof(float *);
         p.table_bytes = (size_t)conv_max((int64_t)p.table_bytes, table);
         run = conv_max(run, g.c.run);
         out = conv_max(out, p.band * g.lanes);

@@ -98,11 +98,10 @@ static weight_unit unit_of(const weight_job *j, int64_t unit)
     return u;
 }
 
-/* What the next unit reads, to be fetched while this one is summed: a stretch of x, where it is read in place, and rows of dy. */
+/* What the next unit reads, to be fetched while this one is summed: a stretch of x, and one of dy or parts of its rows. */
 typedef struct weight_next {
-    const char *x;
-    int64_t x_bytes;
-    const char *dy;
+    const char *x, *dy;
+    int64_t x_bytes, dy_bytes;
     int64_t dy_row, rows, lines, line; /* bytes between rows; rows left; lines of a row; lines of the first row that are fetched */
 } weight_next;
 
@@ -123,6 +122,7 @@ static weight_next next_of(const weight_job *j, weight_unit now, weight_unit u, 
     if (p->y.last && p->y.t == CJ_F32) {
         w.dy = conv_at(&p->y, j->dy, u.n0, g * j->v->o + lane, u.p0);
         w.dy_row = p->y.channels * 4, w.rows = (u.n1 - u.n0) * (u.p1 - u.p0), w.lines = (lanes + 15) / 16;
+        if (lanes == p->y.channels) w.dy_bytes = w.rows * w.dy_row, w.rows = 0;
     }
     return w;
 }
@@ -142,28 +142,29 @@ static void list_runs(const weight_job *j, weight_unit u, const conv_source *s, 
     const weight_plan *p = j->p;
     const conv_axis *az = &p->f.axis[0], *ay = &p->f.axis[1], *ax = &p->f.axis[2];
     const int64_t x_taps = p->c.merged ? 1 : ax->taps, x_step = ax->mul * s->pixel, points = u.p1 - u.p0;
+    const int64_t line0 = u.p0 / ax->points, z0 = line0 / ay->points, y0 = line0 - z0 * ay->points, x0 = u.p0 - line0 * ax->points;
     for (int64_t tap = 0; tap < p->c.taps; tap++) {
         const int64_t off = ax->off0 + tap % x_taps * ax->off_step, jy = tap / x_taps % ay->taps, jz = tap / x_taps / ay->taps;
-        outer_run *to = runs + tap * p->table - 1; /* the last one */
-        for (int64_t n = 0; n < u.n1 - u.n0; n++)
-            for (int64_t at = u.p0; at < u.p1;) {
-                const int64_t line = at / ax->points, begin = at - line * ax->points, end = conv_min(ax->points, begin + u.p1 - at);
-                const int64_t iz = line / ay->points * az->mul + az->off0 + jz * az->off_step,
-                              iy = line % ay->points * ay->mul + ay->off0 + jy * ay->off_step;
-                const float *to_dy = dy + (n * points + at - u.p0 - begin) * dy_step; /* of point 0 of the line */
-                at += end - begin;
-                if (iz < 0 || iz >= az->size || iy < 0 || iy >= ay->size) continue;
+        outer_run *const first = runs + tap * p->table, *to = first;
+        for (int64_t n = 0; n < u.n1 - u.n0; n++) {
+            int64_t z = z0, y = y0, begin = x0, end;
+            for (int64_t at = 0; at < points; at += end - begin, begin = 0) {
+                end = conv_min(ax->points, begin + points - at);
+                const int64_t iz = z * az->mul + az->off0 + jz * az->off_step, iy = y * ay->mul + ay->off0 + jy * ay->off_step;
+                if (++y == ay->points) y = 0, z++;
                 int64_t low = begin, high = end;
+                if (iz < 0 || iz >= az->size || iy < 0 || iy >= ay->size) continue;
                 if (!p->c.merged) conv_inside(ax, off, begin, end, &low, &high);
                 if (low >= high) continue;
                 const float *x = s->base + n * x_image + ((iz - s->z0) * s->lines + iy - s->y0) * s->line_floats +
                                  (low * ax->mul + off + s->left) * s->pixel;
-                to_dy += low * dy_step;
-                if (to >= runs + tap * p->table && to->x + to->points * x_step == x && to->dy + to->points * dy_step == to_dy)
-                    to->points += high - low;
-                else *++to = (outer_run){ x, to_dy, high - low };
+                const float *g = dy + (n * points + at + low - begin) * dy_step;
+                if (to > first && to[-1].x + to[-1].points * x_step == x && to[-1].dy + to[-1].points * dy_step == g)
+                    to[-1].points += high - low; /* goes on where the last one ends */
+                else *to++ = (outer_run){ x, g, high - low };
             }
-        count[tap] = to + 1 - (runs + tap * p->table);
+        }
+        count[tap] = to - first;
     }
 }
 
@@ -190,6 +191,7 @@ static void add_unit(const weight_job *j, weight_unit u, weight_next w, int64_t 
     const int64_t wide = conv_min(vectors, OUTER_WIDTH), tall = outer_rows((int)wide), heights = (p->c.run + tall - 1) / tall;
     const int64_t tiles = heights * p->c.taps * ((vectors + wide - 1) / wide);
     const int64_t dy_lines = (w.rows * w.lines + tiles - 1) / tiles; /* with every tile */
+    const int64_t all = w.x_bytes + w.dy_bytes;
     int64_t tile = 0;
     /* All taps of some channels one after the other: they read nearly the same lines of x, which stay in the first-level cache. */
     for (int64_t h = 0; h < heights; h++) {
@@ -198,9 +200,10 @@ static void add_unit(const weight_job *j, weight_unit u, weight_next w, int64_t 
             for (int64_t v = 0; v < vectors; v += wide, tile++) {
                 const int V = (int)conv_min(wide, vectors - v);
                 const int64_t steps = conv_max(1, V == 1 ? count[tap] : (u.n1 - u.n0) * points);
+                const int64_t at = all * tile / tiles; /* of x, then of dy */
                 fetch_dy(&w, dy_lines);
-                t.next = w.x + w.x_bytes * tile / tiles;
-                t.next_step = (w.x_bytes / tiles + steps - 1) / steps;
+                t.next = at < w.x_bytes ? w.x + at : w.dy + at - w.x_bytes;
+                t.next_step = (all / tiles + steps - 1) / steps;
                 t.run = runs + tap * p->table, t.runs = count[tap];
                 t.column = v * VL;
                 t.sum = sums + (tap * p->c.run + t.row) * t.sum_row + v * VL;
