@@ -129,21 +129,23 @@ static void band_panel(conv_tile *t, int V, int64_t points, const float *const *
                        const float *next, int64_t next_bytes)
 {
     const int64_t count = (points + conv_tile_rows(V) - 1) / conv_tile_rows(V), R = points / count, steps = conv_max(1, t->taps * t->run);
+    const int64_t bytes = (next_bytes + count - 1) / count, lines = (t->run + 15) / 16; /* for a tile; of a run */
+    const int64_t next_step = conv_min(64, (bytes + steps - 1) / steps), of_row = (t->run * 4 + steps - 1) / steps;
+    const int64_t row_step = (V * VL * 4 + steps - 1) / steps;
+    const bool side = t->taps == 1 && t->last == VL && points > R && out[1] - out[0] == V * VL; /* rows of the result lie side by side */
     int64_t taller = points - R * count;
-    for (int64_t at = 0, tile = 0; at < points; tile++) {
+    t->next = (const char *)next;
+    for (int64_t at = 0; at < points; t->next += bytes) {
         const int64_t height = taller-- > 0 ? R + 1 : R, late = ahead ? conv_min(height, points - at - AHEAD) : 0;
-        int64_t bytes = (next_bytes + count - 1) / count;
-        t->ahead_lines = 0;
-        t->next = (const char *)next + next_bytes * tile / count;
+        t->ahead_lines = 0, t->next_step = next_step;
         if (late > 0 && next_bytes) {
-            t->ahead = ahead + at + AHEAD;
-            t->ahead_lines = late * ((t->run + 15) / 16);
+            t->ahead = ahead + at + AHEAD, t->ahead_lines = late * lines;
         } else if (late > 0) {
-            t->next = (const char *)ahead[at + AHEAD], bytes = late * t->run * 4;
+            t->next = (const char *)ahead[at + AHEAD], t->next_step = conv_min(64, late * of_row);
         }
-        t->next_step = conv_min(64, (bytes + steps - 1) / steps);
         t->rows = rows + at, t->c = out + at;
-        gather_tiles[V - 1][height - 1][bytes > 0](t);
+        t->put = side && at ? (const char *)(out[at] + height * V * VL) : NULL, t->put_step = conv_min(64, height * row_step);
+        gather_tiles[V - 1][height - 1][next_bytes || late > 0](t);
         at += height;
     }
 }

@@ -46,6 +46,9 @@ typedef struct conv_tile {
     /* What is wanted soon, fetched while the tile multiplies, a line at a time: a burst would hold up its loads. */
     const char *next; /* fetching tiles: a piece of memory, next_step bytes further with every step, to the second-level cache */
     int64_t next_step;
+    const char
+        *put; /* one tap: where the next tile will write, put_step bytes further with every step; or NULL: that is fetched with the taps */
+    int64_t put_step;
     const float *const *ahead; /* runs of the points after this tile, some with every tap, to the first-level cache */
     int64_t ahead_lines;       /* of them all; 0: none */
 } conv_tile;
@@ -64,10 +67,11 @@ GEMM_INLINE void gather_run(const conv_tile *t, const int R, const int V, const 
     }
     const float *b = t->b;
     const float *const *rows = t->rows;
-    const int64_t run = t->run, next_step = t->next_step;
+    const int64_t run = t->run, next_step = t->next_step, put_step = t->put ? t->put_step : 0;
     const float *const *ahead = t->ahead;
     int64_t written = 0, due = 0, fetched = 0; /* taps · lines that are due; floats of the first run ahead that are fetched */
-    const char *next = t->next;
+    const char *next = t->next, *put = t->put ? t->put : (const char *)t->b; /* b is there already */
+    if (t->put) written = R;
     for (int64_t tap = 0; tap < t->taps; tap++, rows += t->rows_step) {
         for (; written * t->taps < R * (tap + 1); written++) /* where the tile will write */
             CONV_UNROLL for (int v = 0; v < V; v++) __builtin_prefetch(t->c[written] + t->column + v * VL, 1, 3);
@@ -89,7 +93,8 @@ GEMM_INLINE void gather_run(const conv_tile *t, const int R, const int V, const 
             }
             if (fetch) {
                 __builtin_prefetch(next, 0, 2);
-                next += next_step;
+                __builtin_prefetch(put, 1, 3);
+                next += next_step, put += put_step;
             }
         }
     }
