@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/conv_image.h"
 #include "kernels/cpu/conv_passes.h"
+#include "kernels/cpu/conv_slide.h"
 
 enum {
     BLOCK = 64,                          /* channels of a task */
@@ -17,6 +18,7 @@ enum {
     TAPS = 4,                            /* the same of taps */
     WIDE = GEMM_REGISTERS == 32 ? 4 : 2, /* vectors of channels: whole pixels are read in one go */
     LINES = 16,                          /* of the source, read at a time */
+    STREAM_BYTES = 8 << 20,              /* results of this size and larger are written past the caches, where a window slides */
 };
 
 typedef struct depthwise_plan {
@@ -82,15 +84,17 @@ typedef struct source_line {
 /* Up to LINES of them from tap *at on. */
 static int source_lines(const depthwise_job *j, const conv_source *s, int64_t line, int64_t *at, source_line *l)
 {
-    const conv_axis *az = &j->f.axis[0], *ay = &j->f.axis[1];
+    const conv_axis *az = &j->f.axis[0], *ay = &j->f.axis[1], *ax = &j->f.axis[2];
+    const int64_t *kernel = j->v->kernel, z = line / ay->points, y = line - z * ay->points;
     int n = 0;
-    if (!j->f.axis[2].taps) *at = az->taps * ay->taps; /* strides beyond the kernel: these points see nothing */
-    for (; *at < az->taps * ay->taps && n < LINES; ++*at) {
-        const int64_t iz = line / ay->points * az->mul + az->off0 + *at / ay->taps * az->off_step,
-                      iy = line % ay->points * ay->mul + ay->off0 + *at % ay->taps * ay->off_step;
-        if (iz < 0 || iz >= az->size || iy < 0 || iy >= ay->size) continue;
-        l[n].from = s->base + ((iz - s->z0) * s->lines + iy - s->y0) * s->line_floats;
-        l[n++].k = conv_tap(j->v, &j->f, *at * j->f.axis[2].taps);
+    if (!ax->taps) *at = az->taps * ay->taps; /* strides beyond the kernel: these points see nothing */
+    for (int64_t jz = *at / conv_max(1, ay->taps), jy = *at - jz * ay->taps; *at < az->taps * ay->taps && n < LINES; ++*at) {
+        const int64_t iz = z * az->mul + az->off0 + jz * az->off_step, iy = y * ay->mul + ay->off0 + jy * ay->off_step;
+        if (iz >= 0 && iz < az->size && iy >= 0 && iy < ay->size) {
+            l[n].from = s->base + ((iz - s->z0) * s->lines + iy - s->y0) * s->line_floats;
+            l[n++].k = ((az->k0 + jz * az->k_step) * kernel[1] + ay->k0 + jy * ay->k_step) * kernel[2] + ax->k0;
+        }
+        if (++jy == ay->taps) jy = 0, jz++;
     }
     return n;
 }
@@ -179,6 +183,68 @@ static void work_line(const line_work *t, int64_t begin, int64_t end, int64_t lo
     }
 }
 
+/* Whether a window can slide along the lines of a phase (conv_slide.h). */
+static bool slides(const conv_phase *f)
+{
+    const conv_axis *x = &f->axis[2];
+    return x->taps == SLIDE_TAPS && x->off_step == 1 && x->mul == 1 && x->step == 1 && x->off0 > -SLIDE_TAPS && x->size >= SLIDE_TAPS - 1 &&
+           f->axis[0].taps * f->axis[1].taps <= SLIDE_LINES;
+}
+
+/* A line of points [begin, end) as the sliding window sees it; returns how many lines of the source it reads.  y: point `begin` of the result, or of dy. */
+static int slide_along(const depthwise_job *j, const conv_source *s, int64_t line, int64_t begin, int64_t end, float *y, int64_t y_step,
+                       source_line *lines, slide_line *t)
+{
+    const conv_axis *ax = &j->f.axis[2];
+    int64_t tap = 0;
+    const int count = source_lines(j, s, line, &tap, lines);
+    *t = (slide_line){ .pixel = s->pixel,
+                       .size = ax->size,
+                       .w_step = ax->k_step * j->p->channels,
+                       .y = y,
+                       .y_step = y_step,
+                       .begin = begin,
+                       .end = end,
+                       .off = ax->off0 };
+    for (int l = 0; l < count; l++) t->from[l] = lines[l].from;
+    return count;
+}
+
+/* The result of a line. */
+static void slide_result(const depthwise_job *j, const conv_source *s, int64_t line, int64_t begin, int64_t end, int64_t c0,
+                         int64_t channels, float *y, int64_t y_step)
+{
+    const depthwise_plan *p = j->p;
+    const conv_axis *ay = &j->f.axis[1];
+    source_line lines[LINES];
+    slide_line t;
+    const int count = slide_along(j, s, line, begin, end, y, y_step, lines, &t);
+    const bool stream = plain_image(&p->result) && j->v->n * p->channels * p->result.pixels * 4 >= STREAM_BYTES &&
+                        (uintptr_t)y % (VL * sizeof *y) == 0 && y_step % VL == 0;
+    for (int l = 0; l < count; l++) t.w[l] = j->shared + c0 + lines[l].k * p->channels;
+    if (!j->c.copied && count == ay->taps && (line % ay->points + 1) * ay->mul + ay->off0 + (ay->taps - 1) * ay->off_step < ay->size)
+        t.x_next = ay->mul * s->line_floats;
+    if (count) slide_points(t, stream ? SLIDE_STREAM : SLIDE_GATHER, count, channels);
+    for (int64_t x = begin; !count && x < end; x++, y += y_step) memset(y, 0, (size_t)channels * sizeof *y);
+}
+
+/* Adds to the sums what a line, or two where they see all of their taps, has for them; returns how many it were. */
+static int slide_sums(const depthwise_job *j, const conv_source *s, int64_t line, int64_t begin, int64_t end, int64_t left,
+                      int64_t channels, const float *dy, int64_t dy_step, float *sums)
+{
+    const conv_axis *az = &j->f.axis[0], *ay = &j->f.axis[1], *ax = &j->f.axis[2];
+    source_line lines[LINES];
+    slide_line t;
+    const int count = slide_along(j, s, line, begin, end, (float *)(uintptr_t)dy, dy_step, lines, &t);
+    const int64_t first = line % ay->points + ay->off0; /* line of the source */
+    const bool two = az->taps == 1 && ay->mul == 1 && ay->off_step == 1 && line % ay->points + 1 < ay->points && first >= 0 &&
+                     first + ay->taps < ay->size && begin == 0 && end == ax->points && left >= 2 * end;
+    for (int l = 0; l < count; l++) t.sums[l] = sums + lines[l].k * j->p->channels;
+    if (two) t.from[count] = t.from[count - 1] + s->line_floats, t.y_line = ax->points * dy_step;
+    if (count) slide_points(t, two ? SLIDE_TWO : SLIDE_WEIGHT, count, channels);
+    return two ? 2 : 1;
+}
+
 /* Tasks: (image, band, block of channels). */
 static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
 {
@@ -190,6 +256,7 @@ static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
     float *copy = (float *)(void *)(j->workers + (size_t)worker * p->worker_bytes), *sums = copy + p->source_floats,
           *turned = sums + p->out_floats;
     float *out[BAND_POINTS];
+    const bool sliding = slides(&j->f);
     int64_t low = 0, high = ax->points, some; /* points all of whose taps along x lie inside */
     if (ax->taps) {
         conv_inside(ax, ax->off0, 0, ax->points, &low, &some);
@@ -203,6 +270,13 @@ static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
         const conv_source s = conv_source_of(&j->f, &j->c, &p->source, j->a, n, c0, channels, p0, p1, copy);
         for (int64_t at = p0; at < p1;) {
             const int64_t line = at / ax->points, from = at - line * ax->points, to = conv_min(ax->points, from + p1 - at);
+            if (sliding) {
+                float *y = direct ? (float *)(uintptr_t)conv_at(&p->result, j->y, n, c0, conv_place(&j->f, size, at))
+                                  : sums + (at - p0) * channels;
+                slide_result(j, &s, line, from, to, c0, channels, y, direct ? p->channels : channels);
+                at += to - from;
+                continue;
+            }
             if (direct)
                 conv_places(&j->f, size, (float *)(uintptr_t)conv_at(&p->result, j->y, n, c0, 0), p->channels, at, at + to - from, 1, out);
             else
@@ -220,6 +294,7 @@ static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
         }
         if (!direct) conv_store(&j->f, size, &p->result, j->y, n, c0, channels, p0, p1, sums, channels, turned);
     }
+    if (sliding) vstream_end();
 }
 
 /* ---- weight ----------------------------------------------------------------------------------------------------------------------------------------------- */
@@ -290,6 +365,7 @@ static void weight_tasks(void *arg, int64_t begin, int64_t end, int worker)
     const conv_axis *ax = &j->f.axis[2];
     const bool direct = plain_image(&p->result);
     float *copy = (float *)(void *)(j->workers + (size_t)worker * p->worker_bytes), *turned = copy + p->source_floats;
+    const bool sliding = slides(&j->f);
     for (int64_t task = begin; task < end; task++) {
         const int64_t n = task / p->blocks, c0 = task % p->blocks * BLOCK, channels = conv_min(BLOCK, p->channels - c0);
         float *sums = j->shared + n * p->sums + c0;
@@ -302,6 +378,10 @@ static void weight_tasks(void *arg, int64_t begin, int64_t end, int worker)
             const int64_t dy_pixel = direct ? p->channels : channels;
             for (int64_t at = p0; at < p1;) {
                 const int64_t line = at / ax->points, from = at - line * ax->points, to = conv_min(ax->points, from + p1 - at);
+                if (sliding) {
+                    at += (to - from) * slide_sums(j, &s, line, from, to, p1 - at, channels, dy + (at - p0) * dy_pixel, dy_pixel, sums);
+                    continue;
+                }
                 source_line lines[LINES];
                 for (int64_t tap = 0; tap < j->f.axis[0].taps * j->f.axis[1].taps;) {
                     const int count = source_lines(j, &s, line, &tap, lines);

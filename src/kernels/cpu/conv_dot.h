@@ -36,26 +36,29 @@
 #endif
 
 typedef struct conv_dot {
-    int64_t taps, channels;
+    int64_t taps, run;
     const float *const *rows;
     int64_t rows_step; /* between taps */
-    const float *w;    /* [taps, vectors of channels, L, VL], zeros behind the last channel */
+    const float *w;    /* [taps, vectors of a run, L, VL], zeros behind its end */
     float *const *c;   /* point p of the result begins at c[p] */
-    const float *bias; /* L numbers to be added, or NULL */
+    const float *bias; /* of as many points as are taken together, vectors of them; or NULL */
 } conv_dot;
 
 typedef void conv_dot_fn(const conv_dot *t);
 
-/* The sums of n vectors (a power of two, at most VL), each VL / n times over: with every round two vectors become one that holds the sums of their halves, side by side. */
+/* The sums of n vectors (a power of two, at most VL) in the first n lanes: with every round two vectors become one that holds the sums of their halves, side by side. */
 GEMM_INLINE vf dot_fold(vf x[VL], const int n)
 {
 #pragma GCC unroll 4
     for (int half = n / 2; half > 0; half /= 2)
 #pragma GCC unroll 8
         for (int i = 0; i < half; i++) x[i] = vadd(vzip_low(x[i], x[i + half]), vzip_high(x[i], x[i + half]));
-#pragma GCC unroll 4
-    for (int m = n; m < VL; m *= 2) x[0] = vadd(vzip_low(x[0], x[0]), vzip_high(x[0], x[0]));
-    return x[0];
+    if (n == VL) return x[0];
+    if (n == VL / 2) return vadd(x[0], vswap_halves(x[0])); /* lane i has the rest of lane i + n */
+    float lanes[VL];
+    vstore(lanes, x[0]);
+    for (int i = n; i < VL; i++) lanes[i % n] += lanes[i];
+    return vload(lanes);
 }
 
 GEMM_INLINE void dot_step(vf acc[DOT_SUMS], const float *const *q, int64_t c, int lanes, const float *w, const int P, const int L)
@@ -75,26 +78,28 @@ GEMM_INLINE void dot_run(const conv_dot *t, const int P, const int L)
     DOT_UNROLL for (int i = 0; i < P * L; i++) acc[i] = vzero();
     const float *const *rows = t->rows;
     const float *w = t->w;
-    const int64_t whole = t->channels - t->channels % VL;
+    const int64_t whole = t->run - t->run % VL;
     for (int64_t tap = 0; tap < t->taps; tap++, rows += t->rows_step) {
         for (int64_t c = 0; c < whole; c += VL, w += L * VL) dot_step(acc, rows, c, VL, w, P, L);
-        if (whole < t->channels) {
-            dot_step(acc, rows, whole, (int)(t->channels - whole), w, P, L);
+        if (whole < t->run) {
+            dot_step(acc, rows, whole, (int)(t->run - whole), w, P, L);
             w += L * VL;
         }
     }
+    const bool together = t->c[P - 1] - t->c[0] == (P - 1) * L; /* results lie side by side */
     float sums[DOT_SUMS + VL];
     DOT_UNROLL for (int i = 0; i < P * L; i += VL)
     {
-        const int left = P * L - i, n = left > VL / 2 ? VL : left > VL / 4 ? VL / 2 : left > VL / 8 && VL / 4 > 1 ? VL / 4 : VL / 2;
+        const int left = P * L - i < VL ? P * L - i : VL, n = left > VL / 2 ? VL : VL == 16 && left <= VL / 4 ? VL / 4 : VL / 2;
         vf x[VL];
         DOT_UNROLL for (int k = 0; k < n; k++) x[k] = k < left ? acc[i + k] : vzero();
-        float each[VL];
-        vstore(each, dot_fold(x, n));
-        DOT_UNROLL for (int k = 0; k < n && k < left; k++) sums[i + k] = each[k * (VL / n)];
+        vf sum = dot_fold(x, n);
+        if (t->bias) sum = vadd(sum, vload(t->bias + i));
+        vstore(sums + i, sum);
+        if (together && left == VL) vstore(t->c[0] + i, sum);
+        else if (together) vstore_some(t->c[0] + i, sum, left);
     }
-    for (int p = 0; p < P; p++)
-        for (int l = 0; l < L; l++) t->c[p][l] = t->bias ? sums[p * L + l] + t->bias[l] : sums[p * L + l];
+    for (int p = 0; p < P && !together; p++) memcpy(t->c[p], sums + p * L, L * sizeof *sums);
 }
 
 #define DOT_TILE(L)                                                                                                                        \
@@ -110,12 +115,15 @@ static const struct {
 /* clang-format on */
 
 /* All points of a band. */
-static void dot_band(conv_dot *t, int64_t lanes, int64_t points, const float *const *rows, float *const *out)
+static void dot_band(conv_dot t, int64_t lanes, int64_t points, const float *const *rows, float *const *out)
 {
+    float bias[DOT_SUMS + VL];
+    for (int i = 0; t.bias && i < DOT_SUMS + VL; i++) bias[i] = t.bias[i % lanes];
+    if (t.bias) t.bias = bias;
     for (int64_t at = 0; at < points;) {
         const bool many = points - at >= dot_tiles[lanes - 1].points;
-        t->rows = rows + at, t->c = out + at;
-        (many ? dot_tiles[lanes - 1].many : dot_tiles[lanes - 1].one)(t);
+        t.rows = rows + at, t.c = out + at;
+        (many ? dot_tiles[lanes - 1].many : dot_tiles[lanes - 1].one)(&t);
         at += many ? dot_tiles[lanes - 1].points : 1;
     }
 }

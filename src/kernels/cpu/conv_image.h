@@ -157,7 +157,8 @@ static CONV_UNUSED conv_copy conv_copy_of(const conv_phase *f, bool plain, int64
         c.right = conv_max(0, (x->points - 1) * x->mul + x->off0 + x->taps - x->size);
     }
     const int64_t lines = conv_min((band + x->points - 1) / x->points + 1, z->points * y->points);
-    const int64_t zs = conv_min((lines + y->points - 1) / y->points + 1, z->points), ys = conv_min(lines, y->points);
+    const int64_t zs = conv_min((lines + y->points - 1) / y->points + 1, z->points);
+    const int64_t ys = zs > 1 ? y->points : conv_min(lines, y->points); /* a band that goes on in the next plane sees all of their lines */
     c.lines = conv_min(z->size, (zs - 1) * z->mul + (z->taps - 1) * z->off_step + 1) *
               conv_min(y->size, (ys - 1) * y->mul + (y->taps - 1) * y->off_step + 1);
     return c;
@@ -212,8 +213,9 @@ static CONV_UNUSED conv_source conv_source_of(const conv_phase *f, const conv_co
 /* Points i of a line, begin <= i < end, whose tap at `off` lies inside of [0, size): *low <= i < *high. */
 GEMM_INLINE void conv_inside(const conv_axis *a, int64_t off, int64_t begin, int64_t end, int64_t *low, int64_t *high)
 {
-    *low = off >= 0 ? begin : conv_max(begin, (-off + a->mul - 1) / a->mul);
-    *high = off >= a->size ? begin : conv_min(end, (a->size - 1 - off) / a->mul + 1);
+    const bool one = a->mul == 1; /* a division takes as long as a vector of products */
+    *low = off >= 0 ? begin : conv_max(begin, one ? -off : (-off + a->mul - 1) / a->mul);
+    *high = off >= a->size ? begin : conv_min(end, one ? a->size - off : (a->size - 1 - off) / a->mul + 1);
     *low = conv_min(*low, end);
     *high = conv_max(*low, *high);
 }
@@ -251,13 +253,18 @@ static CONV_UNUSED void conv_rows(const conv_phase *f, const conv_copy *c, const
 
 /* ---- results ---------------------------------------------------------------------------------------------------------------------------------------- */
 
-/* The pixel of the result that a point is. */
+/* The pixel of the result that point (z, y, x) is. */
+GEMM_INLINE int64_t conv_pixel(const conv_phase *f, const int64_t *size, int64_t z, int64_t y, int64_t x)
+{
+    const conv_axis *a = f->axis;
+    return ((a[0].first + z * a[0].step) * size[1] + a[1].first + y * a[1].step) * size[2] + a[2].first + x * a[2].step;
+}
+
 GEMM_INLINE int64_t conv_place(const conv_phase *f, const int64_t *size, int64_t p)
 {
-    const conv_axis *z = &f->axis[0], *y = &f->axis[1], *x = &f->axis[2];
+    const conv_axis *y = &f->axis[1], *x = &f->axis[2];
     const int64_t line = p / x->points;
-    const int64_t at[3] = { line / y->points, line % y->points, p % x->points };
-    return ((z->first + at[0] * z->step) * size[1] + y->first + at[1] * y->step) * size[2] + x->first + at[2] * x->step;
+    return conv_pixel(f, size, line / y->points, line % y->points, p % x->points);
 }
 
 /* Where points p0, p0 + join, … < p1 are written, a channel further `pixel` floats: out[i] of every one. */

@@ -6,13 +6,15 @@
 #include <string.h>
 
 #include "kernels/cpu/conv_image.h"
+#include "kernels/cpu/conv_outer.h"
 #include "kernels/cpu/conv_passes.h"
-#include "kernels/cpu/conv_tile.h"
 
 enum {
-    UNIT_POINTS = 128,     /* at most in a unit: a chunk of dy stays in the first-level cache */
-    TASKS = 16,            /* wanted at least */
-    SUMS_BYTES = 16 << 20, /* of all parts together, unless one needs more */
+    UNIT_BYTES = 28 << 10,                       /* of a chunk of dy of a unit at most: it stays in the first-level cache */
+    CHUNK = GEMM_REGISTERS == 32 ? 2 : 3,        /* vectors of a chunk ... */
+    CHUNK_OF_ONE = GEMM_REGISTERS == 32 ? 4 : 3, /* ... and where there is one tap, which does little with what it reads */
+    TASKS = 16,                                  /* wanted at least */
+    SUMS_BYTES = 16 << 20,                       /* of all parts together, unless one needs more */
     TABLE_BYTES = 128 << 10,
     TURN_ROWS = 256, /* rows of a block in which sums become weights */
 };
@@ -23,11 +25,11 @@ typedef struct weight_plan {
     conv_image x, y;
     int64_t band, bands, images; /* points of a unit's image, bands of an image, images of a unit */
     int64_t units, parts;
-    int64_t vectors, chunks; /* of the result channels of a group: vectors in all, chunks of up to CONV_WIDTH */
-    int64_t rows, sums;      /* taps · run; floats of a part */
+    int64_t vectors, chunk, chunks; /* of the result channels of a group: vectors in all, of a chunk, chunks */
+    int64_t rows, sums;             /* taps · run; floats of a part */
     bool copied_y;
-    int64_t copy_floats, y_floats, table; /* of a worker */
-    size_t worker_bytes, zero_bytes;
+    int64_t copy_floats, y_floats, table; /* of a worker; table: runs of a tap at most */
+    size_t worker_bytes;
 } weight_plan;
 
 static weight_plan weight_plan_of(const cj_conv_shape *v, cj_dtype t)
@@ -35,25 +37,35 @@ static weight_plan weight_plan_of(const cj_conv_shape *v, cj_dtype t)
     weight_plan p = { .f = conv_phase_of(v, false, 0),
                       .x = { t, v->x_last, v->groups * v->c, conv_volume(v->in) },
                       .y = { t, v->y_last, v->groups * v->o, conv_volume(v->out) } };
-    const int64_t points = conv_max(p.f.points, 1), most = conv_max(16, conv_min(UNIT_POINTS, TABLE_BYTES / 8 / conv_max(1, p.f.taps)));
-    p.bands = (points + most - 1) / most;
-    p.band = (points + p.bands - 1) / p.bands;
+    p.vectors = conv_up(v->o, VL) / VL;
+    p.chunk = conv_min(p.vectors, p.f.taps == 1 ? CHUNK_OF_ONE : CHUNK);
+    p.chunks = (p.vectors + p.chunk - 1) / p.chunk;
+    const int64_t points = conv_max(p.f.points, 1), line = conv_max(p.f.axis[2].points, 1), lines = points / line;
+    const int64_t runs =
+        conv_max(1, TABLE_BYTES / (int64_t)sizeof(outer_run) / conv_max(1, p.f.taps)); /* that the table of a tap can hold */
+    const int64_t most = conv_max(16, conv_min(UNIT_BYTES / (p.chunk * VL * 4), runs * line));
+    if (line <= most) { /* whole lines */
+        p.bands = (lines + most / line - 1) / (most / line);
+        p.band = (lines + p.bands - 1) / p.bands * line;
+    } else {
+        p.bands = (points + most - 1) / most;
+        p.band = (points + p.bands - 1) / p.bands;
+    }
+    p.bands = (points + p.band - 1) / p.band;
     p.images = p.bands == 1 ? conv_max(1, conv_min(most / points, v->n)) : 1;
     p.units = p.images > 1 ? (v->n + p.images - 1) / p.images : v->n * p.bands;
     p.c = conv_copy_of(&p.f, p.x.last && t == CJ_F32, v->c, p.band, true);
     p.rows = p.c.taps * p.c.run;
-    p.vectors = conv_up(v->o, VL) / VL;
-    p.chunks = (p.vectors + CONV_WIDTH - 1) / CONV_WIDTH;
     p.sums = v->groups * p.rows * p.vectors * VL;
     p.parts = (TASKS + v->groups * p.chunks - 1) / (v->groups * p.chunks);
     p.parts = conv_max(1, conv_min(conv_min(p.parts, p.units), SUMS_BYTES / 4 / conv_max(1, p.sums)));
-    p.copied_y = !p.y.last || t != CJ_F32 || p.y.channels > CONV_WIDTH * VL || v->o % VL;
+    p.copied_y = !p.y.last || t != CJ_F32 || p.y.channels > p.chunk * VL || v->o % VL;
     /* ... also rows of dy far apart: they would share few sets of the first-level cache */
     p.copy_floats = conv_copy_floats(&p.c, &p.f, v->c);
-    p.y_floats = p.copied_y ? p.images * p.band * CONV_WIDTH * VL : 0;
-    p.table = p.c.taps * p.images * p.band;
-    p.worker_bytes = (size_t)conv_up((p.images * p.copy_floats + p.y_floats) * 4 + p.table * 8, 64);
-    p.zero_bytes = (size_t)conv_up(p.c.run * 4, 64);
+    p.y_floats = p.copied_y ? p.images * p.band * p.chunk * VL : 0;
+    p.table = p.images * conv_min(lines, (p.band + line - 2) / line + 1);
+    p.worker_bytes =
+        (size_t)conv_up((p.images * p.copy_floats + p.y_floats) * 4 + p.c.taps * (p.table * (int64_t)sizeof(outer_run) + 8), 64);
     return p;
 }
 
@@ -63,7 +75,6 @@ typedef struct weight_job {
     const void *x, *dy;
     char *dw;
     float *sums;
-    const float *zeros;
     char *workers;
 } weight_job;
 
@@ -87,11 +98,10 @@ static weight_unit unit_of(const weight_job *j, int64_t unit)
     return u;
 }
 
-/* What the next unit reads, to be fetched while this one is summed: a stretch of x, where it is read in place, and rows of dy. */
+/* What the next unit reads, to be fetched while this one is summed: a stretch of x, and one of dy or parts of its rows. */
 typedef struct weight_next {
-    const char *x;
-    int64_t x_bytes;
-    const char *dy;
+    const char *x, *dy;
+    int64_t x_bytes, dy_bytes;
     int64_t dy_row, rows, lines, line; /* bytes between rows; rows left; lines of a row; lines of the first row that are fetched */
 } weight_next;
 
@@ -100,7 +110,7 @@ static weight_next next_of(const weight_job *j, weight_unit now, weight_unit u, 
     const weight_plan *p = j->p;
     const conv_axis *y = &p->f.axis[1], *x = &p->f.axis[2];
     weight_next w = { 0 };
-    if (!p->c.copied && j->v->groups == 1 && p->f.axis[0].size == 1) {
+    if (p->x.last && p->x.t == CJ_F32 && j->v->groups == 1 && p->f.axis[0].size == 1) {
         int64_t low, high, from = 0, to;
         conv_reach(y, u.p0 / x->points, (u.p1 - 1) / x->points, &low, &high);
         if (now.n0 == u.n0)
@@ -112,6 +122,7 @@ static weight_next next_of(const weight_job *j, weight_unit now, weight_unit u, 
     if (p->y.last && p->y.t == CJ_F32) {
         w.dy = conv_at(&p->y, j->dy, u.n0, g * j->v->o + lane, u.p0);
         w.dy_row = p->y.channels * 4, w.rows = (u.n1 - u.n0) * (u.p1 - u.p0), w.lines = (lanes + 15) / 16;
+        if (lanes == p->y.channels) w.dy_bytes = w.rows * w.dy_row, w.rows = 0;
     }
     return w;
 }
@@ -124,39 +135,81 @@ static void fetch_dy(weight_next *w, int64_t lines)
     }
 }
 
+/* Lists the points of a unit that each tap sees, in runs.  dy: of point u.p0 of image u.n0; count: of every tap. */
+static void list_runs(const weight_job *j, weight_unit u, const conv_source *s, int64_t x_image, const float *dy, int64_t dy_step,
+                      outer_run *runs, int64_t *count)
+{
+    const weight_plan *p = j->p;
+    const conv_axis *az = &p->f.axis[0], *ay = &p->f.axis[1], *ax = &p->f.axis[2];
+    const int64_t x_taps = p->c.merged ? 1 : ax->taps, x_step = ax->mul * s->pixel, points = u.p1 - u.p0;
+    const int64_t line0 = u.p0 / ax->points, z0 = line0 / ay->points, y0 = line0 - z0 * ay->points, x0 = u.p0 - line0 * ax->points;
+    for (int64_t tap = 0; tap < p->c.taps; tap++) {
+        const int64_t off = ax->off0 + tap % x_taps * ax->off_step, jy = tap / x_taps % ay->taps, jz = tap / x_taps / ay->taps;
+        outer_run *const first = runs + tap * p->table, *to = first;
+        for (int64_t n = 0; n < u.n1 - u.n0; n++) {
+            int64_t z = z0, y = y0, begin = x0, end;
+            for (int64_t at = 0; at < points; at += end - begin, begin = 0) {
+                end = conv_min(ax->points, begin + points - at);
+                const int64_t iz = z * az->mul + az->off0 + jz * az->off_step, iy = y * ay->mul + ay->off0 + jy * ay->off_step;
+                if (++y == ay->points) y = 0, z++;
+                int64_t low = begin, high = end;
+                if (iz < 0 || iz >= az->size || iy < 0 || iy >= ay->size) continue;
+                if (!p->c.merged) conv_inside(ax, off, begin, end, &low, &high);
+                if (low >= high) continue;
+                const float *x = s->base + n * x_image + ((iz - s->z0) * s->lines + iy - s->y0) * s->line_floats +
+                                 (low * ax->mul + off + s->left) * s->pixel;
+                const float *g = dy + (n * points + at + low - begin) * dy_step;
+                if (to > first && to[-1].x + to[-1].points * x_step == x && to[-1].dy + to[-1].points * dy_step == g)
+                    to[-1].points += high - low; /* goes on where the last one ends */
+                else *to++ = (outer_run){ x, g, high - low };
+            }
+        }
+        count[tap] = to - first;
+    }
+}
+
+/* Adds the products of a unit's points to the sums of a chunk: [taps, run, lanes of the chunk]. */
 static void add_unit(const weight_job *j, weight_unit u, weight_next w, int64_t g, int64_t vector, float *sums, bool add, int worker)
 {
     const weight_plan *p = j->p;
-    const int V = (int)conv_min(CONV_WIDTH, p->vectors - vector);
-    const int64_t lane = vector * VL, lanes = conv_min(V * VL, j->v->o - lane), ld = p->images * p->band;
+    const int64_t vectors = conv_min(p->chunk, p->vectors - vector), lane = vector * VL, lanes = conv_min(vectors * VL, j->v->o - lane);
     float *copy = (float *)(void *)(j->workers + (size_t)worker * p->worker_bytes), *dy = copy + p->images * p->copy_floats;
-    const float **rows = (const float **)(void *)(dy + p->y_floats);
+    outer_run *runs = (outer_run *)(void *)(dy + p->y_floats);
+    int64_t *count = (int64_t *)(void *)(runs + p->c.taps * p->table);
     const int64_t points = u.p1 - u.p0;
-    for (int64_t n = u.n0; n < u.n1; n++) {
-        const int64_t at = (n - u.n0) * points;
-        const conv_source s =
-            conv_source_of(&p->f, &p->c, &p->x, j->x, n, g * j->v->c, j->v->c, u.p0, u.p1, copy + (n - u.n0) * p->copy_floats);
-        conv_rows(&p->f, &p->c, &s, u.p0, u.p1, j->zeros, rows + at, ld);
-        if (p->copied_y) conv_load(&p->y, j->dy, n, g * j->v->o + lane, lanes, u.p0, points, dy + at * V * VL, V * VL);
+    conv_source s = { 0 };
+    for (int64_t n = u.n1 - 1; n >= u.n0; n--) {
+        s = conv_source_of(&p->f, &p->c, &p->x, j->x, n, g * j->v->c, j->v->c, u.p0, u.p1, copy + (n - u.n0) * p->copy_floats);
+        if (p->copied_y)
+            conv_load(&p->y, j->dy, n, g * j->v->o + lane, lanes, u.p0, points, dy + (n - u.n0) * points * vectors * VL, vectors * VL);
     }
-    conv_tile t = { .taps = (u.n1 - u.n0) * points, .last = (int)(lanes - (V - 1) * VL), .add = add, .sum_row = (int64_t)V * VL };
-    t.b = p->copied_y ? dy : (const float *)(const void *)conv_at(&p->y, j->dy, u.n0, g * j->v->o + lane, u.p0);
-    t.b_row = p->copied_y ? (int64_t)V * VL : p->y.channels;
-    const int64_t tall = conv_tile_rows(V), count = (p->c.run + tall - 1) / tall, R = p->c.run / count, tiles = count * p->c.taps;
+    outer_tile t = { .x_step = p->f.axis[2].mul * s.pixel, .sum_row = vectors * VL, .add = add };
+    t.dy_step = p->copied_y ? vectors * VL : p->y.channels;
+    list_runs(j, u, &s, p->c.copied ? p->copy_floats : p->x.channels * p->x.pixels,
+              p->copied_y ? dy : (const float *)(const void *)conv_at(&p->y, j->dy, u.n0, g * j->v->o + lane, u.p0), t.dy_step, runs,
+              count);
+    const int64_t wide = conv_min(vectors, OUTER_WIDTH), tall = outer_rows((int)wide), heights = (p->c.run + tall - 1) / tall;
+    const int64_t tiles = heights * p->c.taps * ((vectors + wide - 1) / wide);
     const int64_t dy_lines = (w.rows * w.lines + tiles - 1) / tiles; /* with every tile */
-    t.next_step = conv_min(64, (w.x_bytes + tiles * t.taps - 1) / (tiles * t.taps));
+    const int64_t all = w.x_bytes + w.dy_bytes;
+    int64_t tile = 0;
     /* All taps of some channels one after the other: they read nearly the same lines of x, which stay in the first-level cache. */
-    int64_t taller = p->c.run - R * count, tile = 0;
-    for (t.row = 0; t.row < p->c.run;) {
-        const int64_t height = taller-- > 0 ? R + 1 : R;
-        for (int64_t tap = 0; tap < p->c.taps; tap++, tile++) {
-            fetch_dy(&w, dy_lines);
-            t.next = w.x + w.x_bytes * tile / tiles;
-            t.rows = rows + tap * ld;
-            t.sum = sums + (tap * p->c.run + t.row) * V * VL;
-            outer_tiles[V - 1][height - 1][w.x_bytes > 0](&t);
-        }
-        t.row += height;
+    for (int64_t h = 0; h < heights; h++) {
+        const int64_t R = (p->c.run - t.row) / (heights - h);
+        for (int64_t tap = 0; tap < p->c.taps; tap++)
+            for (int64_t v = 0; v < vectors; v += wide, tile++) {
+                const int V = (int)conv_min(wide, vectors - v);
+                const int64_t steps = conv_max(1, V == 1 ? count[tap] : (u.n1 - u.n0) * points);
+                const int64_t at = all * tile / tiles; /* of x, then of dy */
+                fetch_dy(&w, dy_lines);
+                t.next = at < w.x_bytes ? w.x + at : w.dy + at - w.x_bytes;
+                t.next_step = (all / tiles + steps - 1) / steps;
+                t.run = runs + tap * p->table, t.runs = count[tap];
+                t.column = v * VL;
+                t.sum = sums + (tap * p->c.run + t.row) * t.sum_row + v * VL;
+                outer_tiles[V - 1][R - 1](&t);
+            }
+        t.row += R;
     }
 }
 
@@ -165,13 +218,13 @@ static void weight_tasks(void *arg, int64_t begin, int64_t end, int worker)
     const weight_job *j = arg;
     const weight_plan *p = j->p;
     for (int64_t task = begin; task < end; task++) {
-        const int64_t vector = task % p->chunks * CONV_WIDTH, g = task / p->chunks % j->v->groups, part = task / p->chunks / j->v->groups;
+        const int64_t vector = task % p->chunks * p->chunk, g = task / p->chunks % j->v->groups, part = task / p->chunks / j->v->groups;
         const int64_t from = p->units * part / p->parts, to = p->units * (part + 1) / p->parts;
         float *sums = sums_of(j, part, g, vector);
         for (int64_t i = from; i < to; i++) {
             const weight_unit u = unit_of(j, i);
             weight_next w = { 0 };
-            if (i + 1 < to) w = next_of(j, u, unit_of(j, i + 1), g, vector * VL, conv_min(CONV_WIDTH * VL, j->v->o - vector * VL));
+            if (i + 1 < to) w = next_of(j, u, unit_of(j, i + 1), g, vector * VL, conv_min(p->chunk * VL, j->v->o - vector * VL));
             add_unit(j, u, w, g, vector, sums, i > from, worker);
         }
     }
@@ -185,8 +238,8 @@ static void finish(void *arg, int64_t begin, int64_t end, int worker)
     const int64_t channels = j->v->c, window = conv_volume(j->v->kernel), elements = channels * window, elem = cj__elem_size(p->x.t);
     (void)worker;
     for (int64_t item = begin; item < end; item++) {
-        const int64_t g = item / p->vectors, u = item % p->vectors, first = u / CONV_WIDTH * CONV_WIDTH;
-        const int64_t width = conv_min(CONV_WIDTH, p->vectors - first) * VL;
+        const int64_t g = item / p->vectors, u = item % p->vectors, first = u / p->chunk * p->chunk;
+        const int64_t width = conv_min(p->chunk, p->vectors - first) * VL;
         const int64_t lanes = conv_min(VL, j->v->o - u * VL);
         const float *sums = sums_of(j, 0, g, first) + (u - first) * VL;
         char *dw = j->dw + (g * j->v->o + u * VL) * elements * elem;
@@ -215,7 +268,7 @@ static void finish(void *arg, int64_t begin, int64_t end, int worker)
 size_t CJ_K(cj__conv_weight_workspace)(const cj_conv_shape *v, cj_dtype t, int threads)
 {
     const weight_plan p = weight_plan_of(v, t);
-    return (size_t)conv_up(p.parts * p.sums * 4, 64) + p.zero_bytes + (size_t)threads * p.worker_bytes;
+    return (size_t)conv_up(p.parts * p.sums * 4, 64) + (size_t)threads * p.worker_bytes;
 }
 
 void CJ_K(cj__conv_weight)(cj_pool *pool, const cj_conv_shape *v, cj_dtype t, const void *x, const void *dy, void *dw, void *workspace)
@@ -226,11 +279,8 @@ void CJ_K(cj__conv_weight)(cj_pool *pool, const cj_conv_shape *v, cj_dtype t, co
         memset(dw, 0, (size_t)(v->groups * v->o * v->c * conv_volume(v->kernel) * cj__elem_size(t)));
         return;
     }
-    char *work = (char *)workspace + conv_up(p.parts * p.sums * 4, 64);
-    memset(work, 0, p.zero_bytes);
-    j.zeros = (const float *)(const void *)work;
-    j.workers = work + p.zero_bytes;
-    const double unit = (double)(p.images * p.band * p.rows) * (double)conv_min(p.vectors, CONV_WIDTH) * VL;
+    j.workers = (char *)workspace + conv_up(p.parts * p.sums * 4, 64);
+    const double unit = (double)(p.images * p.band * p.rows) * (double)p.chunk * VL;
     const int64_t units = (p.units + p.parts - 1) / p.parts; /* of a task */
     const double task = unit * (double)units;
     cj__parallel_for(pool, v->groups * p.chunks * p.parts, task < 1e5 ? (int64_t)(1e5 / (task + 1)) + 1 : 1, weight_tasks, &j);

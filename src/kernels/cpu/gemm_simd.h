@@ -24,6 +24,8 @@ GEMM_INLINE vf vzero(void) { return _mm512_setzero_ps(); }
 GEMM_INLINE vf vset1(float x) { return _mm512_set1_ps(x); }
 GEMM_INLINE vf vload(const float *p) { return _mm512_loadu_ps(p); }
 GEMM_INLINE void vstore(float *p, vf x) { _mm512_storeu_ps(p, x); }
+GEMM_INLINE void vstream(float *p, vf x) { _mm512_stream_ps(p, x); } /* past the caches; p is aligned */
+GEMM_INLINE void vstream_end(void) { _mm_sfence(); }
 GEMM_INLINE vf vadd(vf a, vf b) { return _mm512_add_ps(a, b); }
 GEMM_INLINE vf vfma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 GEMM_INLINE vf vrelu(vf x) { return _mm512_max_ps(_mm512_setzero_ps(), x); } /* a NaN in the second operand comes through */
@@ -41,6 +43,7 @@ GEMM_INLINE vf vzip_high(vf a, vf b)
 {
     return _mm512_permutex2var_ps(a, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), b);
 }
+GEMM_INLINE vf vswap_halves(vf x) { return _mm512_shuffle_f32x4(x, x, 0x4e); }
 
 #elif defined CJ_ISA_AVX2
 #include <immintrin.h>
@@ -55,6 +58,8 @@ GEMM_INLINE vf vzero(void) { return _mm256_setzero_ps(); }
 GEMM_INLINE vf vset1(float x) { return _mm256_set1_ps(x); }
 GEMM_INLINE vf vload(const float *p) { return _mm256_loadu_ps(p); }
 GEMM_INLINE void vstore(float *p, vf x) { _mm256_storeu_ps(p, x); }
+GEMM_INLINE void vstream(float *p, vf x) { _mm256_stream_ps(p, x); }
+GEMM_INLINE void vstream_end(void) { _mm_sfence(); }
 GEMM_INLINE vf vadd(vf a, vf b) { return _mm256_add_ps(a, b); }
 GEMM_INLINE vf vfma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 GEMM_INLINE vf vrelu(vf x) { return _mm256_max_ps(_mm256_setzero_ps(), x); }
@@ -63,6 +68,7 @@ GEMM_INLINE vf vload_first(const float *p, vmask m) { return _mm256_maskload_ps(
 GEMM_INLINE void vstore_first(float *p, vf x, vmask m) { _mm256_maskstore_ps(p, m, x); }
 GEMM_INLINE vf vzip_low(vf a, vf b) { return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x20); }
 GEMM_INLINE vf vzip_high(vf a, vf b) { return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x31); }
+GEMM_INLINE vf vswap_halves(vf x) { return _mm256_permute2f128_ps(x, x, 0x01); }
 
 #elif defined CJ_ISA_NEON
 #include <arm_neon.h>
@@ -82,6 +88,7 @@ GEMM_INLINE vf vfma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
 GEMM_INLINE vf vrelu(vf x) { return vmaxq_f32(x, vdupq_n_f32(0)); }
 GEMM_INLINE vf vzip_low(vf a, vf b) { return vzip1q_f32(a, b); }
 GEMM_INLINE vf vzip_high(vf a, vf b) { return vzip2q_f32(a, b); }
+GEMM_INLINE vf vswap_halves(vf x) { return vextq_f32(x, x, 2); }
 
 #else
 
@@ -106,6 +113,7 @@ GEMM_INLINE vf vfma(vf a, vf b, vf c) { return a * b + c; }
 GEMM_INLINE vf vrelu(vf x) { return (vf)((vf_bits)x & ~(x < vzero())); }
 GEMM_INLINE vf vzip_low(vf a, vf b) { return (vf){ a[0], b[0], a[1], b[1] }; }
 GEMM_INLINE vf vzip_high(vf a, vf b) { return (vf){ a[2], b[2], a[3], b[3] }; }
+GEMM_INLINE vf vswap_halves(vf x) { return (vf){ x[2], x[3], x[0], x[1] }; }
 
 #endif
 
@@ -114,6 +122,11 @@ GEMM_INLINE vf vzip_high(vf a, vf b) { return (vf){ a[2], b[2], a[3], b[3] }; }
 #define VKEEP(x) __asm__("" : "+v"(x))
 #else
 #define VKEEP(x) ((void)0)
+#endif
+
+#if !(defined CJ_ISA_AVX512 || defined CJ_ISA_AVX2)
+GEMM_INLINE void vstream(float *p, vf x) { vstore(p, x); }
+GEMM_INLINE void vstream_end(void) {}
 #endif
 
 #if VL == 4 /* no masks: the tiles leave the ragged edge to scalar code, so only the number of lanes is kept */
