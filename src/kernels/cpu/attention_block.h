@@ -58,8 +58,10 @@ static void transpose(const real *from, int64_t from_row, int64_t rows, int64_t 
 
 CJ_INLINE void load_run(cj_dtype t, const void *from, real *to, int64_t n)
 {
-    if (t == REAL) memcpy(to, from, (size_t)n * sizeof(real));
-    else CJ_K(cj__convert)(t, from, REAL, to, n);
+    if (t != REAL) CJ_K(cj__convert)(t, from, REAL, to, n);
+    else if (n % LANES == 0) /* without a call per row */
+        for (int64_t e = 0; e < n; e += LANES) vr_store(to + e, vr_load((const real *)from + e));
+    else memcpy(to, from, (size_t)n * sizeof(real));
 }
 
 /* n rows of `width` numbers, times `scale`, to rows of a multiple of LANES; what is added, `rows` included, is zeros. */
@@ -93,6 +95,13 @@ static void store_rows(cj_dtype t, real *from, int64_t n, int64_t width, real sc
         for (int64_t e = 0; e < wide; e += LANES) vr_store(direct ? (real *)y + e : x + e, vr_load(x + e) * s);
         if (!direct) CJ_K(cj__convert)(REAL, x, t, y, width);
     }
+}
+
+/* Rows that will be written some time later, pieces of longer ones that no processor foresees: they come from memory meanwhile. */
+static void expect_rows(void *rows, int64_t row, int64_t n, int64_t width, int64_t elem)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t e = 0; e < width * elem; e += 64) __builtin_prefetch((char *)rows + i * row * elem + e, 1, 2);
 }
 
 /* ---- one head ------------------------------------------------------------------------------------------------------------------------------------ */
@@ -488,6 +497,7 @@ static void forward_block(const cj_attention_job *j, room *r, const head *x, int
     _Alignas(64) real lse[BLOCK];
     state now;
     load_queries(j, x, &b, r);
+    expect_rows(result_at(j, &j->o, elem, x->h, false, first), j->o.row, b.n, j->dv, elem);
     memset(r->out_t, 0, (size_t)(wide * BLOCK) * sizeof(real));
     for (int64_t i = 0; i < BLOCK; i += LANES) vr_store(now.top + i, never), vr_store(now.sum + i, zero);
     for (int64_t at = 0; at < b.keys; at += BLOCK) {
@@ -574,7 +584,14 @@ static void backward_block(const cj_attention_job *j, room *r, const head *x, in
         load_statistics(j, x, &b, r, lse, delta);
         for (int64_t i = 0; i < b.n_vectors * LANES; i++) less_lse[i] = -lse[i], less_delta[i] = -delta[i];
     }
-    if (wanted & FOR_QUERIES) memset(r->out_t, 0, (size_t)(d * BLOCK) * sizeof(real));
+    if (wanted & FOR_KEYS && first >= key0 && first < key1) {
+        expect_rows(result_at(j, &j->dk, elem, x->h, true, first), j->dk.row, least(BLOCK, key1 - first), j->d, elem);
+        expect_rows(result_at(j, &j->dvalue, elem, x->h, true, first), j->dvalue.row, least(BLOCK, key1 - first), j->dv, elem);
+    }
+    if (wanted & FOR_QUERIES) {
+        expect_rows(result_at(j, &j->dq, elem, x->h, false, first), j->dq.row, b.n, j->d, elem);
+        memset(r->out_t, 0, (size_t)(d * BLOCK) * sizeof(real));
+    }
     for (int64_t at = key0; at < end; at += BLOCK) {
         const keys k = keys_of(j, x, &b, at);
         if (r->bias || r->keep || k.border) {
