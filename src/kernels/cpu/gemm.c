@@ -7,6 +7,7 @@
  *
  *   tiny     up to 16 x 16 and k <= 32, where masks are free: one function per layout, no setup (gemm_tiny.h)
  *   lanes    14 to 16 or 58 to 64 rows and transposed B, where vectors have 16 lanes: the rows of A are the lanes (gemm_lanes.h)
+ *   slim     9 to 16 columns and a long k, where vectors have 16 lanes: a row of C is a vector (gemm_slim.h)
  *   thin     few rows, one column, or up to 16 columns and a long k: dot products or a sweep over the matrix (gemm_thin.h)
  *   narrow   up to 16 columns and a short k, where masks are free: any number of rows in the ways of the tiny products
  *   small    B fits in L1 and is row-major: tiles straight on A, B and C
@@ -27,6 +28,7 @@
 #include "kernels/cpu/gemm_lanes.h"
 #include "kernels/cpu/gemm_pack.h"
 #include "kernels/cpu/gemm_sizes.h"
+#include "kernels/cpu/gemm_slim.h"
 #include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/gemm_tiny.h"
 #include "kernels/cpu/isa.h"
@@ -683,7 +685,9 @@ static void gemm_narrow(cj_pool *pool, const cj_gemm *g)
 static __attribute__((noinline)) void gemm_larger(cj_pool *pool, const cj_gemm *g, void *workspace)
 {
     const thin_form form = thin_form_of(g);
+    const slim_form slim = slim_form_of(g);
     if (is_lanes(g)) gemm_lanes(pool, g, workspace);
+    else if (slim != SLIM_NO) gemm_slim(pool, g, slim, workspace);
     else if (is_few(form)) gemm_few(pool, g, workspace);
     else if (form != THIN_NO) gemm_thin(pool, g, form, workspace);
     else if (is_narrow(g)) gemm_narrow(pool, g);
@@ -704,6 +708,7 @@ size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads)
     if (is_tiny(g)) return 0;
     const thin_form form = thin_form_of(g);
     if (is_lanes(g)) return lanes_bytes(g, threads);
+    if (slim_form_of(g) != SLIM_NO) return slim_bytes(g);
     if (is_few(form)) return few_bytes(g, threads > 1 ? threads : 1);
     if (form != THIN_NO) return slice_bytes(g, form);
     if (is_narrow(g) || is_small(g)) return 0;
