@@ -7,6 +7,7 @@
  *
  *   tiny     up to 16 x 16 and k <= 32, where masks are free: one function per layout, no setup (gemm_tiny.h)
  *   lanes    14 to 16 or 58 to 64 rows and transposed B, where vectors have 16 lanes: the rows of A are the lanes (gemm_lanes.h)
+ *   slim     9 to 16 columns and a long k, where vectors have 16 lanes: a row of C is a vector (gemm_slim.h)
  *   thin     few rows, one column, or up to 16 columns and a long k: dot products or a sweep over the matrix (gemm_thin.h)
  *   narrow   up to 16 columns and a short k, where masks are free: any number of rows in the ways of the tiny products
  *   small    B fits in L1 and is row-major: tiles straight on A, B and C
@@ -15,7 +16,8 @@
  *            the others read, and the tiles after it prefetch the next panel.  A is read in place, or packed first by all threads if its strides are
  *            awkward.  With few rows (DIRECT_ROWS, TWO_TILES) or a B in L2 it is only read in place, its next rows prefetched into L1
  *   shared   more rows: all threads pack a group of B, then each takes blocks of rows, which it packs for itself if their strides are awkward.  With a
- *            short k and a large C the rows are taken a strip at a time, so that C is written along its rows
+ *            short k and a large C the rows are taken a strip at a time, so that C is written along its rows; the rows of a transposed A too, and the tiles
+ *            of the first panel copy what they read of it for those of the others
  *
  * A is packed as plain rows of an odd number of cache lines: broadcasts do not care about the layout, and a row copy is cheaper than interleaving.
  * No sum is ever split between tasks, and the blocks of k follow from shape and strides: the bits do not depend on the threads.
@@ -26,6 +28,7 @@
 #include "kernels/cpu/gemm_lanes.h"
 #include "kernels/cpu/gemm_pack.h"
 #include "kernels/cpu/gemm_sizes.h"
+#include "kernels/cpu/gemm_slim.h"
 #include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/gemm_tiny.h"
 #include "kernels/cpu/isa.h"
@@ -44,7 +47,8 @@ typedef struct plan {
     int64_t a_ld, super_rows;           /* packed A: floats per row of a block of k (0 when A is read where it lies), rows at a time */
     int64_t block_rows, slab;           /* rows and panels of a task */
     int64_t group_panels, group_blocks; /* B_SHARED: panels and blocks of k that are packed at a time */
-    int pack_block;                     /* B_SHARED: each task packs its rows of A */
+    int pack_block;                     /* B_SHARED: each task packs its rows of A, */
+    int turned;                         /* or, where they are columns in memory, takes them strip by strip */
     int64_t strip;                      /* B_SHARED: rows of a task that are taken through all panels at a time */
     size_t a_bytes, panel_bytes, sum_bytes, worker_bytes;
     double work;
@@ -88,20 +92,28 @@ static int is_awkward(const cj_gemm *g)
     return g->a_row != 1 || (g->k > LONG_K && (double)g->m * (double)g->k > TURNED_FLOATS);
 }
 
+/* The many blocks of k of the strips pay while C is not far away. */
+static int is_turned(const cj_gemm *g) { return g->a_row == 1 && is_awkward(g) && (double)g->m * (double)g->n <= TURNED_SUMS; }
+
 /* Many rows: all threads pack a group of B together, then each takes blocks of rows. */
 static void plan_shared(plan *s, const cj_gemm *g)
 {
     s->mode = B_SHARED;
     s->group_panels = min64(s->panels, GROUP_COLUMNS / (TILE_WIDTH * VL));
     const int64_t columns = min64(s->group_panels * TILE_WIDTH * VL, s->vectors * VL), block = s->kc * columns;
-    s->group_blocks = GROUP_FLOATS / block;
+    s->turned = is_turned(g);
+    s->group_blocks = s->turned ? 1 : GROUP_FLOATS / block;
     if (s->group_blocks < 1) s->group_blocks = 1;
     s->group_blocks = min64(s->group_blocks, s->k_blocks);
     s->a_bytes = (size_t)(s->group_blocks * block) * sizeof(float);
     int64_t blocks = ceil_div(g->m, SHARED_ROWS * 4) * 4;
     if (blocks < 8 && g->m >= 2 * SHARED_ROWS) blocks = 8; /* enough tasks to even out threads of unequal speed */
     s->block_rows = ceil_div(ceil_div(g->m, blocks), 6) * 6;
-    s->pack_block = is_awkward(g) && (g->a_col != 1 || s->panels > 1);
+    s->pack_block = !s->turned && is_awkward(g) && (g->a_col != 1 || s->panels > 1);
+    if (s->turned) {
+        s->block_rows = ceil_div(s->block_rows, STRIP_TURNED) * STRIP_TURNED;
+        s->worker_bytes = (size_t)(ceil_div(STRIP_TURNED, tile_rows(TILE_WIDTH)) * s->kc * A_MICRO) * sizeof(float);
+    }
     if (s->pack_block) {
         s->a_ld = s->kc / 32 * 32 + 16;
         s->worker_bytes = round64((size_t)(s->block_rows * s->a_ld) * sizeof(float));
@@ -128,7 +140,10 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     const int deep = g->a_col != 1 && g->m >= DEEP_ROWS && g->k >= DEEP;
     const int shared = !half && s.mode != B_IN_PLACE && s.work > TINY && (g->m > BLOCK_ROWS || streams_c || deep);
 
-    const int64_t kc = shared || s.mode == B_IN_PLACE ? KC : g->m > FEW_ROWS ? KC_FEW_ROWS : KC_LEAST_ROWS;
+    const int64_t kc = shared && is_turned(g)           ? KC_TURNED
+                       : shared || s.mode == B_IN_PLACE ? KC
+                       : g->m > FEW_ROWS                ? KC_FEW_ROWS
+                                                        : KC_LEAST_ROWS;
     s.k_blocks = g->k > 0 ? ceil_div(g->k, kc) : 1;
     s.kc = (ceil_div(g->k, s.k_blocks) + 15) & ~(int64_t)15;
     if (shared) {
@@ -355,6 +370,28 @@ static void pack_b_strips(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
+/* The tile of panel q whose rows begin at i0, but for A. */
+static tile shared_tile(const run *r, int64_t kb, int64_t q, int64_t i0, int *V)
+{
+    const cj_gemm *g = r->g;
+    const plan *s = r->s;
+    const int64_t j0 = panel_at(s, q, V);
+    tile t = { .k = min64(s->kc, g->k - kb * s->kc),
+               .b = shared_panel(r, kb, j0),
+               .b_row = (int64_t)*V * VL,
+               .c = (float *)r->c + i0 * g->c_row + j0,
+               .c_row = g->c_row,
+               .add = kb > 0 ? CJ_GEMM_ADD : g->accumulate,
+               .alpha = g->alpha,
+               .far = s->far };
+    set_edge(&t, *V, min64((int64_t)*V * VL, g->n - j0), 0);
+    if (kb == s->k_blocks - 1) {
+        t.bias = g->bias ? (const float *)g->bias + j0 : NULL;
+        t.relu = g->act == CJ_GEMM_RELU;
+    }
+    return t;
+}
+
 /* Rows [i0, i0 + rows) by all panels of the group. */
 static void run_strip(const run *r, int64_t kb, const float *a, int64_t i0, int64_t rows)
 {
@@ -363,26 +400,73 @@ static void run_strip(const run *r, int64_t kb, const float *a, int64_t i0, int6
     const int final = kb == s->k_blocks - 1;
     for (int64_t q = r->panel0; q < r->panel1; q++) {
         int V;
-        const int64_t j0 = panel_at(s, q, &V), columns = min64((int64_t)V * VL, g->n - j0);
-        tile t = { .k = min64(s->kc, g->k - kb * s->kc),
-                   .a = a,
-                   .a_row = s->pack_block ? s->a_ld : g->a_row,
-                   .a_col = s->pack_block ? 1 : g->a_col,
-                   .b = shared_panel(r, kb, j0),
-                   .b_row = (int64_t)V * VL,
-                   .c = (float *)r->c + i0 * g->c_row + j0,
-                   .c_row = g->c_row,
-                   .add = kb > 0 ? CJ_GEMM_ADD : g->accumulate,
-                   .alpha = g->alpha,
-                   .far = s->far };
-        set_edge(&t, V, columns, 0);
+        tile t = shared_tile(r, kb, q, i0, &V);
+        t.a = a, t.a_row = s->pack_block ? s->a_ld : g->a_row, t.a_col = s->pack_block ? 1 : g->a_col;
         if (q + 1 < r->panel1 && s->strip == s->block_rows) t.next = t.b + s->kc * V * VL, t.next_row = t.b_row;
-        if (final) {
-            t.bias = g->bias ? (const float *)g->bias + j0 : NULL;
-            t.relu = g->act == CJ_GEMM_RELU;
-        }
-        panel_rows(&t, V, rows, B_PLAIN, 0, final && g->tail ? g : NULL, r->item, i0, j0);
+        panel_rows(&t, V, rows, B_PLAIN, 0, final && g->tail ? g : NULL, r->item, i0, t.c - (float *)r->c - i0 * g->c_row);
     }
+}
+
+/* ---- strips of a transposed A ---- */
+
+/* Lines of the strip after this one: so many columns of them that are not yet fetched. */
+typedef struct ahead {
+    const float *at;
+    int64_t columns, half; /* half: which one of the first column is next, 0 or 1 */
+} ahead;
+
+static int fetch_half(tile *t, int64_t row, ahead *x)
+{
+    if (x->columns == 0) return B_PLAIN;
+    t->next = x->at + x->half * (t->k / 2) * row, t->next_row = row;
+    x->half = !x->half;
+    if (x->half == 0) x->at += TILE_LINE, x->columns--;
+    return B_AHEAD_HALF;
+}
+
+/* A strip of rows, columns in memory, by all panels of the group.  The tiles of the first panel copy what they read of A, those of the others read the copies and meanwhile fetch
+ * half a column of the next strip each.  A single panel needs no copies. */
+static void run_turned_strip(const run *r, int64_t kb, int64_t i0, int64_t rows, float *copies, ahead next)
+{
+    const cj_gemm *g = r->g;
+    const int64_t count = ceil_div(rows, tile_rows(TILE_WIDTH));
+    for (int64_t q = r->panel0; q < r->panel1; q++) {
+        int V;
+        tile t = shared_tile(r, kb, q, i0, &V);
+        const int only = r->panel1 - r->panel0 == 1, copied = q > r->panel0, copying = !only && !copied;
+        const float *a = (const float *)r->a + i0 + kb * r->s->kc * g->a_col;
+        const int64_t j0 = t.c - (float *)r->c - i0 * g->c_row;
+        t.a_row = 1, t.a_col = copied ? A_MICRO : g->a_col;
+        for (int64_t x = 0, done = 0, height; x < count; x++, done += height, t.c += height * t.c_row) {
+            height = (rows - done) / (count - x);
+            t.copy = copies + x * t.k * A_MICRO;
+            t.a = copied ? t.copy : a + done;
+#if VL >= 8
+            if (copying) turned_tiles[V - TILE_WIDTH + 1][height - 1](&t);
+#else
+            if (copying) {
+                pack(t.copy, A_MICRO, t.a, t.a_col, 1, t.k, height, GEMM_F32);
+                tiles[V - 1][height - 1][B_PLAIN](&t);
+            }
+#endif
+            else tiles[V - 1][height - 1][fetch_half(&t, g->a_col, &next)](&t);
+        }
+        if (g->tail && kb == r->s->k_blocks - 1) call_tail(g, r->item, i0, rows, j0, min64(j0 + (int64_t)V * VL, g->n));
+    }
+}
+
+static void run_turned_task(const run *r, int64_t i0, int64_t rows, int worker)
+{
+    const cj_gemm *g = r->g;
+    float *copies = (float *)(void *)(r->workers + (size_t)worker * r->s->worker_bytes);
+    for (int64_t kb = r->block0; kb < r->block1; kb++)
+        for (int64_t i = i0; i < i0 + rows; i += STRIP_TURNED) {
+            const int last = i + STRIP_TURNED >= i0 + rows;
+            const int64_t next_kb = last && kb + 1 < r->block1 ? kb + 1 : kb, next_i = next_kb > kb ? i0 : i + STRIP_TURNED;
+            ahead next = { .at = (const float *)r->a + next_i + next_kb * r->s->kc * g->a_col };
+            if (next_i < g->m) next.columns = ceil_div(min64(STRIP_TURNED, g->m - next_i), TILE_LINE);
+            run_turned_strip(r, kb, i, min64(STRIP_TURNED, i0 + rows - i), copies, next);
+        }
 }
 
 static void run_shared_task(const run *r, int64_t i0, int64_t rows, int worker)
@@ -406,8 +490,9 @@ static void run_shared_tasks(void *arg, int64_t begin, int64_t end, int worker)
 {
     const run *r = arg;
     for (int64_t task = begin; task < end; task++) {
-        const int64_t i = task * r->s->block_rows;
-        run_shared_task(r, i, min64(r->s->block_rows, r->g->m - i), worker);
+        const int64_t i = task * r->s->block_rows, rows = min64(r->s->block_rows, r->g->m - i);
+        if (r->s->turned) run_turned_task(r, i, rows, worker);
+        else run_shared_task(r, i, rows, worker);
     }
 }
 
@@ -608,7 +693,9 @@ static void gemm_narrow(cj_pool *pool, const cj_gemm *g)
 static __attribute__((noinline)) void gemm_larger(cj_pool *pool, const cj_gemm *g, void *workspace)
 {
     const thin_form form = thin_form_of(g);
+    const slim_form slim = slim_form_of(g);
     if (is_lanes(g)) gemm_lanes(pool, g, workspace);
+    else if (slim != SLIM_NO) gemm_slim(pool, g, slim, workspace);
     else if (is_few(form)) gemm_few(pool, g, workspace);
     else if (form != THIN_NO) gemm_thin(pool, g, form, workspace);
     else if (is_narrow(g)) gemm_narrow(pool, g);
@@ -629,6 +716,7 @@ size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads)
     if (is_tiny(g)) return 0;
     const thin_form form = thin_form_of(g);
     if (is_lanes(g)) return lanes_bytes(g, threads);
+    if (slim_form_of(g) != SLIM_NO) return slim_bytes(g);
     if (is_few(form)) return few_bytes(g, threads > 1 ? threads : 1);
     if (form != THIN_NO) return slice_bytes(g, form);
     if (is_narrow(g) || is_small(g)) return 0;
@@ -639,7 +727,8 @@ size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads)
 
 int CJ_K(cj__gemm_one_go)(const cj_gemm *g)
 {
-    if (g->m <= 0 || g->n <= 0 || g->batch != 1 || is_tiny(g) || is_lanes(g) || thin_form_of(g) != THIN_NO) return 0;
+    if (g->m <= 0 || g->n <= 0 || g->batch != 1 || is_tiny(g) || is_lanes(g) || thin_form_of(g) != THIN_NO || slim_form_of(g) != SLIM_NO)
+        return 0;
     return !is_narrow(g) && !is_small(g) && !is_flipped(g) && make_plan(g, GEMM_F32).k_blocks == 1;
 }
 

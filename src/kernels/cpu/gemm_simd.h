@@ -157,6 +157,18 @@ GEMM_INLINE float fma1(float a, float b, float c)
 #endif
 }
 
+#if VL >= 8
+/* Eight floats, of which `some` (up to eight) are read and the others are zero. */
+GEMM_INLINE void copy_eight(float *to, const float *from, vmask some)
+{
+#if defined CJ_ISA_AVX512
+    _mm256_storeu_ps(to, _mm256_maskz_loadu_ps((__mmask8)some, from));
+#else
+    vstore(to, vload_first(from, some));
+#endif
+}
+#endif
+
 /* The first lanes (1..VL) of a vector in memory; the others are zero. */
 GEMM_INLINE vf vload_some(const float *p, int lanes)
 {

@@ -43,7 +43,8 @@ typedef struct tile {
     float *c;
     int64_t c_row;
     const float *bias; /* V*VL values (less in the last vector), or NULL */
-    float *copy;       /* the copying tile writes the rows of B that it reads here, as a packed panel */
+    float
+        *copy; /* the copying tile writes the rows of B that it reads here, as a packed panel; or what it reads of A, in rows of A_MICRO */
     const float *next; /* the prefetching tiles meanwhile bring one line (or all) of each of the next rows of B, next_row apart, into L2 */
     int64_t next_row;
     int last;      /* lanes of the last vector that exist in C: 1..VL */
@@ -59,6 +60,8 @@ typedef void tile_fn(const tile *t);
 /* How B is read: as it is; copied on the way; or while the next panel is prefetched into L2, a line per step, one every other step, or all; or while the
  * rows of this panel that come soon are prefetched into L1. */
 enum { B_PLAIN, B_COPY, B_AHEAD, B_AHEAD_HALF, B_AHEAD_ALL, B_NEAR, B_MODES };
+/* Or as it is, while a transposed A is copied. */
+enum { A_COPY = B_MODES, A_MICRO = 8 };
 
 #define UNROLL _Pragma("GCC unroll 12")
 
@@ -88,7 +91,8 @@ typedef struct tile_at {
 
 typedef struct tile_strides {
     int64_t row1, row2, row3, b_row, next_row;
-    int64_t a_col;  /* in bytes: of a stride in floats the compiler would make two loops, for 1 and for the rest, and the second a slower one */
+    int64_t
+        a_col; /* in bytes: of a stride in floats the compiler would make two loops, for 1 and for the rest, and the second a slower one */
     int64_t b_last; /* where the last vector of B begins */
 } tile_strides;
 
@@ -107,6 +111,9 @@ GEMM_INLINE void tile_step(vf acc[TILE_MAX_ROWS][WIDEST], tile_at *x, const tile
         if (R > 1) VKEEP(b[v]);
         if (mode == B_COPY) vstore(x->copy + v * VL, b[v]);
     }
+#if VL >= 8
+    if (mode == A_COPY) copy_eight(x->copy, x->a0, vfirst(R));
+#endif
     UNROLL for (int i = 0; i < R; i++)
     {
         const float *q = i < 4 ? x->a0 : i < 8 ? x->a4 : x->a8;
@@ -118,6 +125,7 @@ GEMM_INLINE void tile_step(vf acc[TILE_MAX_ROWS][WIDEST], tile_at *x, const tile
     if (R > 4) x->a4 = bytes_on(x->a4, s->a_col);
     if (R > 8) x->a8 = bytes_on(x->a8, s->a_col);
     if (mode == B_COPY) x->copy += V * VL;
+    if (mode == A_COPY) x->copy += A_MICRO;
     if (mode == B_AHEAD) __builtin_prefetch(x->next, 0, 2);
     if (mode == B_AHEAD_ALL) UNROLL for (int v = 0; v < V * VL / TILE_LINE; v++) __builtin_prefetch(x->next + v * TILE_LINE, 0, 2);
     if (mode == B_NEAR) UNROLL for (int v = 0; v <= V * VL / TILE_LINE; v++) __builtin_prefetch(x->next + v * TILE_LINE, 0, 3);
@@ -226,6 +234,9 @@ GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mod
         tile_plain_##R##x##V, NULL, NULL, NULL, NULL, tile_near_##R##x##V                                                                  \
     }
 
+#define TURNED(R, V)                                                                                                                       \
+    static void tile_turned_##R##x##V(const tile *t) { tile_run(t, R, V, A_COPY); }
+
 /* clang-format off */
 TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1) TILE(8, 1) TILE(9, 1) TILE(10, 1) TILE(11, 1) TILE(12, 1)
 TILE(1, 2) TILE(2, 2) TILE(3, 2) TILE(4, 2) TILE(5, 2) TILE(6, 2)
@@ -256,6 +267,19 @@ static tile_fn *const tiles[WIDEST][TILE_MAX_ROWS][B_MODES] = {
     {WIDE_ENTRY(1, 4), WIDE_ENTRY(2, 4)},
 #endif
 };
+
+/* Tiles that copy a transposed A: as wide as a panel that is not the only one.  All panels share the copies, and so the heights of the widest. */
+#if VL == 16
+TURNED(1, 4) TURNED(2, 4) TURNED(3, 4) TURNED(4, 4) TURNED(5, 4) TURNED(6, 4)
+TURNED(1, 3) TURNED(2, 3) TURNED(3, 3) TURNED(4, 3) TURNED(5, 3) TURNED(6, 3)
+static tile_fn *const turned_tiles[2][TILE_ROWS_4] = {
+    {tile_turned_1x3, tile_turned_2x3, tile_turned_3x3, tile_turned_4x3, tile_turned_5x3, tile_turned_6x3},
+    {tile_turned_1x4, tile_turned_2x4, tile_turned_3x4, tile_turned_4x4, tile_turned_5x4, tile_turned_6x4}};
+#elif VL == 8
+TURNED(1, 3) TURNED(2, 3) TURNED(3, 3) TURNED(4, 3) TURNED(1, 2) TURNED(2, 2) TURNED(3, 2) TURNED(4, 2)
+static tile_fn *const turned_tiles[2][TILE_ROWS_3] = {{tile_turned_1x2, tile_turned_2x2, tile_turned_3x2, tile_turned_4x2},
+                                                      {tile_turned_1x3, tile_turned_2x3, tile_turned_3x3, tile_turned_4x3}};
+#endif
 /* clang-format on */
 
 /* Rows of the tallest tile that is V vectors wide. */
