@@ -285,6 +285,16 @@ static CONV_UNUSED void conv_store(const conv_phase *f, const int64_t *size, con
 {
     const int64_t n = p1 - p0, elem = cj__elem_size(m->t);
     const bool dense = f->axis[0].step == 1 && f->axis[1].step == 1 && f->axis[2].step == 1;
+    if (!m->last && !dense && m->t == CJ_F32) { /* every `step`-th number of a line of a plane */
+        const conv_axis *x = &f->axis[2];
+        for (int64_t at = p0, end; at < p1; at = end) {
+            end = conv_min(p1, (at / x->points + 1) * x->points);
+            float *plane = (float *)(uintptr_t)conv_at(m, data, image, channel, conv_place(f, size, at));
+            for (int64_t c = 0; c < channels; c++, plane += m->pixels)
+                for (int64_t k = 0; k < end - at; k++) plane[k * x->step] = from[(at - p0 + k) * ld + c];
+        }
+        return;
+    }
     if (m->last || !dense) { /* pixel by pixel */
         for (int64_t i = 0; i < n; i++) {
             char *to = (char *)(uintptr_t)conv_at(m, data, image, channel, conv_place(f, size, p0 + i));

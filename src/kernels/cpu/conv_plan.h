@@ -130,7 +130,10 @@ static gather_phase gather_phase_of(const cj_conv_shape *v, const gather_plan *p
     } else if (p->lines) { /* whole lines */
         const int64_t most = p->band / line;
         g.bands = (lines + most - 1) / most;
-        const int64_t each = (lines + g.bands - 1) / g.bands;
+        int64_t each = (lines + g.bands - 1) / g.bands;
+        const int64_t even =
+            VL / conv_gcd(line, VL); /* so many lines are whole vectors of points, which planes of channels are written in */
+        if (!p->result.last && conv_up(each, even) <= most) each = conv_up(each, even);
         g.band = each * line, g.bands = (lines + each - 1) / each;
     }
     g.images = conv_max(1, conv_min(p->band / g.f.points, v->n));

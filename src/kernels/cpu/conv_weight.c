@@ -10,11 +10,12 @@
 #include "kernels/cpu/conv_passes.h"
 
 enum {
-    UNIT_BYTES = 28 << 10,                       /* of a chunk of dy of a unit at most: it stays in the first-level cache */
-    CHUNK = GEMM_REGISTERS == 32 ? 2 : 3,        /* vectors of a chunk ... */
-    CHUNK_OF_ONE = GEMM_REGISTERS == 32 ? 4 : 3, /* ... and where there is one tap, which does little with what it reads */
-    TASKS = 16,                                  /* wanted at least */
-    SUMS_BYTES = 16 << 20,                       /* of all parts together, unless one needs more */
+    UNIT_BYTES = 28 << 10,                        /* of a chunk of dy of a unit at most: it stays in the first-level cache */
+    CHUNK = GEMM_REGISTERS == 32 ? 2 : 3,         /* vectors of a chunk ... */
+    CHUNK_SHALLOW = GEMM_REGISTERS == 32 ? 4 : 3, /* ... and with fewer products than ... */
+    SHALLOW = 320,                                /* ... these for each of its sums: little is done with what it reads */
+    TASKS = 16,                                   /* wanted at least */
+    SUMS_BYTES = 16 << 20,                        /* of all parts together, unless one needs more */
     TABLE_BYTES = 128 << 10,
     TURN_ROWS = 256, /* rows of a block in which sums become weights */
 };
@@ -38,7 +39,9 @@ static weight_plan weight_plan_of(const cj_conv_shape *v, cj_dtype t)
                       .x = { t, v->x_last, v->groups * v->c, conv_volume(v->in) },
                       .y = { t, v->y_last, v->groups * v->o, conv_volume(v->out) } };
     p.vectors = conv_up(v->o, VL) / VL;
-    p.chunk = conv_min(p.vectors, p.f.taps == 1 ? CHUNK_OF_ONE : CHUNK);
+    const bool shallow =
+        p.f.taps == 1 || p.f.taps * v->c < SHALLOW || !(p.x.last && t == CJ_F32); /* ... or x has to be turned for every chunk */
+    p.chunk = conv_min(p.vectors, shallow ? CHUNK_SHALLOW : CHUNK);
     p.chunks = (p.vectors + p.chunk - 1) / p.chunk;
     const int64_t points = conv_max(p.f.points, 1), line = conv_max(p.f.axis[2].points, 1), lines = points / line;
     const int64_t runs =
@@ -221,6 +224,9 @@ static void weight_tasks(void *arg, int64_t begin, int64_t end, int worker)
         const int64_t vector = task % p->chunks * p->chunk, g = task / p->chunks % j->v->groups, part = task / p->chunks / j->v->groups;
         const int64_t from = p->units * part / p->parts, to = p->units * (part + 1) / p->parts;
         float *sums = sums_of(j, part, g, vector);
+        /* Lanes that do not exist are multiplied, too: zeros, because whatever else lies there may be slow numbers. */
+        float *dy = (float *)(void *)(j->workers + (size_t)worker * p->worker_bytes) + p->images * p->copy_floats;
+        if (p->copied_y && j->v->o % VL) memset(dy, 0, (size_t)p->y_floats * sizeof *dy);
         for (int64_t i = from; i < to; i++) {
             const weight_unit u = unit_of(j, i);
             weight_next w = { 0 };
