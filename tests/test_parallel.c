@@ -210,13 +210,16 @@ static void caller_that_moves(void **state)
 static void caller_that_moves(void **state) { (void)state; }
 #endif
 
-/* Jobs so small that workers come too late, with pauses in which they fall asleep. */
+/* Jobs so small that workers come too late, with pauses in which they fall asleep; now and then it is announced what will be read, which need not stay. */
 static void many_small_jobs(void **state)
 {
     (void)state;
     cj_pool *p = cj__pool_new(3);
     for (int i = 0; i < 5000; i++) {
+        char *read = i % 7 == 0 ? malloc(1000) : NULL;
+        if (i % 7 == 0) cj__parallel_soon(p, read, i % 2 ? 1000 : i % 3 ? 0 : (size_t)1 << 30);
         run_job(p, i % 9, 1);
+        free(read);
         if (i % 1000 == 999) nanosleep(&(struct timespec){ .tv_nsec = 3000000 }, NULL);
     }
     cj__pool_free(p);

@@ -531,6 +531,37 @@ static void tails_over_three_axes(void **state)
     }
 }
 
+/* Tails of one instruction and of several with several results, over rows shorter and longer than the engine's groups and blocks: the bits of eager mode. */
+static void wide_tail_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q, (void)user;
+    out[0] = cj_gelu(cj_linear_op(in[0], in[1], NULL));
+    cj_tensor *y = cj_linear_op(in[0], in[1], in[2]), *z = cj_add(y, in[3]);
+    out[1] = cj_mul(z, cj_sigmoid(z));
+    out[2] = z;
+    out[3] = cj_add(cj_linear_op(in[0], in[1], in[2]), in[3]);
+}
+static void tails_of_all_widths(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][3] = { { 1, 40, 63 },  { 1, 256, 300 }, { 1, 32, 1024 }, { 1, 16, 2777 }, { 2, 64, 256 },
+                                        { 16, 70, 65 }, { 16, 64, 256 }, { 15, 80, 270 }, { 5, 90, 800 },  { 64, 128, 64 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int64_t m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
+        cj_scope s = cj_scope_open(c);
+        cj_tensor *in[4] = { cj_randn(c, CJ_SHAPE(m, k)), cj_randn(c, CJ_SHAPE(n, k)), cj_randn(c, CJ_SHAPE(n)),
+                             cj_randn(c, CJ_SHAPE(m, n)) };
+        cj_tensor *out[4], *eager[4];
+        cj_plan *p = compiled(c, wide_tail_step, NULL, in, 4, out);
+        wide_tail_step(c, NULL, in, eager);
+        for (int r = 0; r < 4; r++)
+            if (!same_bits(out[r], eager[r])) fail_msg("%d x %d: result %d", (int)m, (int)n, r);
+        assert_int_equal(cj_plan_statistics(p).kernels, 3); /* each product and what follows */
+        cj_plan_free(p);
+        cj_scope_close(s);
+    }
+}
+
 /* Integers and booleans in one program. */
 static void mixed_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
 {
@@ -569,6 +600,7 @@ int main(void)
         T(random_programs),
         T(mixed_dtypes),
         T(tails_of_products),
+        T(tails_of_all_widths),
         T(tails_over_three_axes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,11 +31,13 @@
 #define cpu_relax() ((void)0)
 #endif
 
-#define SPINS 2000        /* of an idle worker before it yields: 25 to 100 µs */
-#define YIELD_SPINS 32    /* between two yields */
-#define IDLE_NS 200000    /* of yielding before it sleeps */
-#define PATIENCE_NS 10000 /* of a thread that has finished its share with one that has not */
-#define CALLER_SPINS 400  /* of a caller that waits for the last chunk, before it lets others have its processor */
+#define SPINS 2000                    /* of an idle worker before it yields: 25 to 100 µs */
+#define YIELD_SPINS 32                /* between two yields */
+#define IDLE_NS 200000                /* of yielding before it sleeps */
+#define PATIENCE_NS 10000             /* of a thread that has finished its share with one that has not */
+#define SOON_MOST ((size_t)512 << 10) /* bytes that a worker fetches: a part of its second-level cache */
+#define SOON_LINES 8                  /* of 64 bytes, between two looks at its share */
+#define CALLER_SPINS 400              /* of a caller that waits for the last chunk, before it lets others have its processor */
 
 #ifdef __linux__
 typedef cpu_set_t processors;
@@ -49,10 +51,12 @@ typedef struct cj_worker {
     cj_range_fn fn;
     void *arg;
     int64_t n, grain;
+    _Atomic uintptr_t soon, soon_end; /* what it will read in a while */
     /* Written by the worker; the caller waits for it. */
     _Alignas(64) _Atomic uint64_t done; /* chunks since the pool was started */
     /* Written when it goes to sleep. */
     _Alignas(64) pthread_t thread;
+    uintptr_t fetched, fetched_of; /* how far it has fetched of what it will read */
     cj_pool *pool;
     int index;
     int avoided;    /* processor that it does without, -1 for none; under the mutex */
@@ -61,6 +65,8 @@ typedef struct cj_worker {
 
 struct cj_pool {
     int threads;
+    uintptr_t soon; /* what will be read after the job, and … */
+    size_t soon_bytes;
     uint64_t done; /* chunks of the workers in all finished jobs */
     _Atomic bool busy;
     _Atomic int caller_processor;
@@ -137,6 +143,10 @@ static void deal(cj_pool *p, int64_t chunks, const cj_worker *job)
     for (int i = 0; i < p->threads; i++) {
         cj_worker *w = &p->worker[i];
         w->fn = job->fn, w->arg = job->arg, w->n = job->n, w->grain = job->grain;
+        const size_t part = p->soon_bytes / (size_t)p->threads;
+        const uintptr_t soon = p->soon + (size_t)i * part;
+        atomic_store_explicit(&w->soon, soon, memory_order_relaxed);
+        atomic_store_explicit(&w->soon_end, soon + (part < SOON_MOST ? part : SOON_MOST), memory_order_relaxed);
     }
     int64_t end = chunks;
     for (int i = p->threads - 1; i >= 0; i--) {
@@ -196,10 +206,23 @@ static void wake(cj_pool *p, int processor)
     pthread_mutex_unlock(&p->mutex);
 }
 
+/* Fetches what will be read, unless it has done so already, until there is work. */
+static void fetch_soon(cj_worker *w)
+{
+    const uintptr_t soon = atomic_load_explicit(&w->soon, memory_order_relaxed);
+    const uintptr_t end = atomic_load_explicit(&w->soon_end, memory_order_relaxed);
+    if (soon != w->fetched_of) w->fetched_of = w->fetched = soon;
+    while (w->fetched < end && is_empty(&w->share)) {
+        for (int line = 0; line < SOON_LINES; line++) __builtin_prefetch((const void *)(w->fetched + 64 * (uintptr_t)line), 0, 2);
+        w->fetched += 64 * SOON_LINES;
+    }
+}
+
 /* Waits until there may be work; true if that took so long that it slept. */
 static bool idle(cj_worker *w)
 {
     const cj_pool *p = w->pool;
+    fetch_soon(w);
     for (int spins = 0; spins < SPINS; spins++) {
         if (!is_empty(&w->share) || atomic_load_explicit(&p->stop, memory_order_relaxed)) return false;
         cpu_relax();
@@ -229,6 +252,11 @@ static void *worker_main(void *arg)
         avoid_nobody(w);
         pthread_mutex_unlock(&p->mutex);
     }
+}
+
+void cj__parallel_soon(cj_pool *p, const void *data, size_t bytes)
+{
+    if (p) p->soon = (uintptr_t)data, p->soon_bytes = bytes;
 }
 
 static uint64_t done_by_workers(cj_pool *p)
@@ -276,9 +304,12 @@ cj_pool *cj__pool_start(void *memory, int threads)
     for (int i = 0; i < threads; i++) {
         p->worker[i] = (cj_worker){ .pool = p, .index = i, .avoided = -1 };
         atomic_init(&p->worker[i].share, 0);
+        atomic_init(&p->worker[i].soon, 0);
+        atomic_init(&p->worker[i].soon_end, 0);
         atomic_init(&p->worker[i].done, 0);
     }
     p->done = 0;
+    p->soon = 0, p->soon_bytes = 0;
     p->threads = threads;
     for (int i = 1; i < threads; i++) {
         if (!pthread_create(&p->worker[i].thread, NULL, worker_main, &p->worker[i])) continue;

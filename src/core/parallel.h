@@ -19,6 +19,9 @@ typedef void (*cj_range_fn)(void *arg, int64_t begin, int64_t end, int worker);
 /* pool may be NULL: one thread. */
 void cj__parallel_for(cj_pool *pool, int64_t n, int64_t grain, cj_range_fn fn, void *arg);
 
+/* What the loops to come will read, thread i its i-th part of it: workers without work fetch theirs.  It stays until it is told otherwise; bytes 0: nothing. */
+void cj__parallel_soon(cj_pool *pool, const void *data, size_t bytes);
+
 /* A context's pool lives in the context's memory: pool_bytes of it, 64-byte aligned.  start returns NULL when there is nothing to start. */
 size_t cj__pool_bytes(int threads);
 cj_pool *cj__pool_start(void *memory, int threads);

@@ -34,6 +34,8 @@ void cj__parallel_for(cj_pool *p, int64_t n, int64_t grain, cj_range_fn fn, void
     atomic_store_explicit(&p->busy, false, memory_order_release);
 }
 
+void cj__parallel_soon(cj_pool *p, const void *data, size_t bytes) { (void)p, (void)data, (void)bytes; }
+
 size_t cj__pool_bytes(int threads) { return threads > 1 ? (sizeof(cj_pool) + 63) & ~(size_t)63 : 0; }
 
 cj_pool *cj__pool_start(void *memory, int threads)

@@ -194,33 +194,7 @@ struct cj_tail {
     bool after; /* few elements: once over the whole result instead of row by row */
 };
 
-enum { TAIL_BLOCK = 256 }; /* elements of a register */
-
-/* The program on n contiguous f32 of every argument.  The same instructions as the engine's, so the same bits. */
-static void run_plain(const cj_tail *t, char *const *at, int n)
-{
-    const cj_ew_prog *p = t->k->prog;
-    cj_ew_small_fn *run = t->c->k->ew_small;
-    if (p->n_instr == 1 && p->n_out == 1 && p->out[0] == p->instr[0].dst) {
-        const cj_ew_instr *in = &p->instr[0]; /* operands beyond the arity name any register; nothing reads them */
-        run((cj_ew_code)in->code, (float *)at[p->n_in], (float *)at[in->a < p->n_in ? in->a : 0], (float *)at[in->b < p->n_in ? in->b : 0],
-            (float *)at[in->c < p->n_in ? in->c : 0], in->s, n);
-        return;
-    }
-    _Alignas(64) float bank[CJ_EW_MAX_REGS][TAIL_BLOCK];
-    float *reg[CJ_EW_MAX_REGS];
-    for (int from = 0; from < n; from += TAIL_BLOCK) {
-        int count = n - from < TAIL_BLOCK ? n - from : TAIL_BLOCK;
-        for (int r = 0; r < p->n_regs; r++) reg[r] = r < p->n_in ? (float *)at[r] + from : bank[r];
-        for (int i = 0; i < p->n_instr; i++) {
-            const cj_ew_instr *in = &p->instr[i];
-            run((cj_ew_code)in->code, reg[in->dst], reg[in->a], reg[in->b], reg[in->c], in->s, count);
-        }
-        for (int o = 0; o < p->n_out; o++) /* an input handed out as it is: another output may be written over it */
-            if (p->out[o] < p->n_in) reg[p->out[o]] = memcpy(bank[p->out[o]], reg[p->out[o]], (size_t)count * 4); /* NOLINT: never NULL */
-        for (int o = 0; o < p->n_out; o++) memcpy((float *)at[p->n_in + o] + from, reg[p->out[o]], (size_t)count * 4);
-    }
-}
+enum { TAIL_AFTER = 256 }; /* elements up to which the program runs once over the whole result */
 
 /* The elementwise program on a finished block of the product. */
 static void run_tail(void *arg, int64_t b, int64_t i0, int64_t i1, int64_t j0, int64_t j1)
@@ -229,11 +203,9 @@ static void run_tail(void *arg, int64_t b, int64_t i0, int64_t i1, int64_t j0, i
     const cj_tail *t = arg;
     const cj_ew_arg *from = t->k->args;
     if (t->plain) {
-        char *at[CJ_EW_MAX_ARGS] = { 0 };
-        for (int64_t i = i0; i < i1; i++) {
-            for (int a = 0; a < t->n; a++) at[a] = (char *)from[a].data + (i * t->row[a] + j0) * 4;
-            run_plain(t, at, (int)(j1 - j0));
-        }
+        float *at[CJ_EW_MAX_ARGS];
+        for (int a = 0; a < t->n; a++) at[a] = (float *)from[a].data + i0 * t->row[a] + j0;
+        t->c->k->ew_rows(t->k->prog, at, t->row, i1 - i0, j1 - j0);
         return;
     }
     cj_ew_arg args[CJ_EW_MAX_ARGS];
@@ -258,7 +230,7 @@ static cj_tail *make_tail(cj_ctx *c, cj_region *r, const cj_kernel *k)
     else cj__gemm_describe(&t->gemm, k->call.in[0], k->call.in[1], k->call.out[0]);
     int last = k->ndim - 1;
     t->plain = k->prog->compute == CJ_F32;
-    t->after = t->gemm.m * t->gemm.n <= TAIL_BLOCK;
+    t->after = t->gemm.m * t->gemm.n <= TAIL_AFTER;
     for (int a = 0; a < t->n; a++) {
         t->column[a] = k->shape[last] == 1 ? 1 : k->args[a].stride[last];
         for (int d = last - 1; d >= 0; d--) /* a row: the innermost dimension above the last that is longer than 1 */
@@ -287,9 +259,9 @@ static bool run_product(cj_ctx *c, const cj_kernel *k)
         t->gemm.bias = k->call.in[2]->data; /* of a linear; an input of the step has no address yet when the plan is made */
     if (!cj__gemm_run(c, CJ_F32, &t->gemm)) return false;
     if (!t->after) return true;
-    char *at[CJ_EW_MAX_ARGS] = { 0 };
+    float *at[CJ_EW_MAX_ARGS];
     for (int a = 0; a < t->n; a++) at[a] = k->args[a].data;
-    run_plain(t, at, (int)(t->gemm.m * t->gemm.n));
+    c->k->ew_rows(k->prog, at, t->row, 1, t->gemm.m * t->gemm.n);
     return true;
 }
 
@@ -308,6 +280,7 @@ static bool run_absorbed(const cj_kernel *k)
 
 static bool run_kernel(cj_ctx *c, cj_kernel *k)
 {
+    if (k->soon) cj__parallel_soon(c->pool, k->soon->data, (size_t)k->soon->numel * cj_dtype_size((cj_dtype)k->soon->dtype));
     if (k->absorbed) return run_absorbed(k);
     if (k->kind == CJ_KERNEL_CALL) {
         c->called = k->step->called;
@@ -468,6 +441,28 @@ static bool run_device(cj_plan *p, entry *e, cj_tensor *const *in)
     return true;
 }
 
+/* Products of few rows do hardly more than read a matrix; while they and what lies between them run, idle threads can fetch the next one.  After the last comes the
+ * first again, at the next replay. */
+static const cj_tensor *read_matrix(const cj_kernel *k)
+{
+    enum { FEW_ROWS = 64, LEAST_BYTES = 64 << 10 };
+    if (k->kind == CJ_KERNEL_FUSED || !cj__op_is_linear(k->step->op)) return NULL;
+    const cj_tensor *w = k->call.in[1];
+    if (k->call.out[0]->numel > FEW_ROWS * w->shape[0] || (size_t)w->numel * cj_dtype_size((cj_dtype)w->dtype) < LEAST_BYTES) return NULL;
+    return cj__contiguous(w) ? w : NULL;
+}
+static void look_ahead(cj_compiled *p)
+{
+    const cj_tensor *next = NULL;
+    for (int turn = 0; turn < 2; turn++)
+        for (int i = p->n - 1; i >= 0; i--) {
+            const cj_tensor *w = read_matrix(&p->kernel[i]);
+            if (!w) continue;
+            p->kernel[i].soon = next;
+            next = w;
+        }
+}
+
 static bool compile(cj_plan *p, entry *e)
 {
     cj_ctx *c = p->ctx;
@@ -483,6 +478,7 @@ static bool compile(cj_plan *p, entry *e)
         compiled_free(c, k);
         return false;
     }
+    if (!c->backend) look_ahead(k);
     e->compiled = k;
     return true;
 }

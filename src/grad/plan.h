@@ -91,7 +91,8 @@ typedef struct cj_kernel {
     cj_call call;
     cj_tensor *header; /* nin + nout of them */
     cj_ew_arg *args;
-    cj_tail *tail; /* product, on the host: made by plan.c */
+    cj_tail *tail;         /* product, on the host: made by plan.c */
+    const cj_tensor *soon; /* the matrix that the next product of few rows reads, or NULL */
     int members;
 } cj_kernel;
 

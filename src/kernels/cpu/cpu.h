@@ -136,9 +136,13 @@ typedef double cj_sumsq_fn(cj_pool *pool, cj_dtype t, const cj_update_slice *sli
 
 typedef void cj_ew_small_fn(cj_ew_code code, float *d, const float *a, const float *b, const float *c, double s, int n);
 
+/* A program of f32 on `rows` rows of n contiguous elements of every argument, inputs then outputs, row[k] elements apart. */
+typedef void cj_ew_rows_fn(const cj_ew_prog *p, float *const *at, const int64_t *row, int64_t rows, int64_t n);
+
 typedef struct cj_cpu_kernels {
     const char *name; /* "avx512" … */
     cj_ew_small_fn *ew_small;
+    cj_ew_rows_fn *ew_rows;
     cj_ew_run_fn *ew_run;
     cj_ew_span_fn *ew_span;
     cj_gemm_fn *gemm[CJ_DTYPES]; /* by dtype; NULL where there is none */

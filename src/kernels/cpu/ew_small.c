@@ -101,43 +101,101 @@ static int64_t count_small(const cj_ew_prog *p, const cj_ew_arg *args, int ndim,
     return n;
 }
 
-/* A program runs in the author's registers: each is a buffer, and every result is stored. */
-static void run_program(const cj_ew_prog *p, const cj_ew_arg *args, int n, uint32_t scalars)
-{
+/* A program in the author's registers: each is a buffer, and every result is stored.  n_ops 0: not made yet. */
+typedef struct small_program {
+    const cj_ew_prog *p;
+    cj_ew_op op[CJ_EW_MAX_OPS];
+    int n_ops;
     _Alignas(64) float bank[CJ_EW_MAX_REGS][SMALL];
-    cj_ew_frame f;
-    for (int k = 0; k < p->n_in; k++) {
-        f.at[k] = args[k].data;
-        if (!(scalars >> k & 1)) continue;
-        const float value = *(const float *)args[k].data;
-        for (int i = 0; i < n; i++) bank[k][i] = value;
-        f.at[k] = (char *)bank[k];
-    }
-    for (int r = p->n_in; r < p->n_regs; r++) f.at[r] = (char *)bank[r];
+} small_program;
+
+/* Its instructions on n elements, the inputs of which f says where they are; the results to `out`. */
+static void run_registers(small_program *s, cj_ew_frame *f, int n, float *const *out)
+{
+    const cj_ew_prog *p = s->p;
+    for (int r = p->n_in; r < p->n_regs; r++) f->at[r] = (char *)s->bank[r];
     if (n < CJ_EW_GROUP) {
         for (int i = 0; i < p->n_instr; i++) {
             const cj_ew_instr *in = &p->instr[i];
             const int arity = arity_of[in->code];
-            run_few(in, (float *)f.at[in->dst], arity > 0 ? (const float *)f.at[in->a] : NULL,
-                    arity > 1 ? (const float *)f.at[in->b] : NULL, arity > 2 ? (const float *)f.at[in->c] : NULL, n);
+            run_few(in, (float *)f->at[in->dst], arity > 0 ? (const float *)f->at[in->a] : NULL,
+                    arity > 1 ? (const float *)f->at[in->b] : NULL, arity > 2 ? (const float *)f->at[in->c] : NULL, n);
         }
     } else {
-        cj_ew_op op[CJ_EW_MAX_OPS];
-        cj_ew_emitter e = { .op = op, .a = -1, .b = -1 };
-        for (int i = 0; i < p->n_instr; i++) {
+        cj_ew_emitter e = { .op = s->op, .a = -1, .b = -1 };
+        for (int i = 0; i < p->n_instr && s->n_ops == 0; i++) {
             const cj_ew_instr *in = &p->instr[i];
             CJ_K(cj__ew_emit)(&e, in, in->a, in->b, in->c, in->dst);
             CJ_K(cj__ew_put)(&e, CJ_EW_STORE, in->dst, 0);
         }
-        CJ_K(cj__ew_put)(&e, CJ_EW_END, 0, 0);
-        CJ_K(cj__ew_run_ops)(op, e.n, &f, 0, n);
+        if (s->n_ops == 0) {
+            CJ_K(cj__ew_put)(&e, CJ_EW_END, 0, 0);
+            s->n_ops = e.n;
+        }
+        CJ_K(cj__ew_run_ops)(s->op, s->n_ops, f, 0, n);
     }
     /* An output that is an input as it came must be saved before another output may overwrite that input. */
     for (int o = 0; o < p->n_out; o++) {
         const int r = p->out[o];
-        if (r < p->n_in && f.at[r] != (char *)bank[r]) f.at[r] = memcpy(bank[r], f.at[r], (size_t)n * 4);
+        if (r < p->n_in && f->at[r] != (char *)s->bank[r]) f->at[r] = memcpy(s->bank[r], f->at[r], (size_t)n * 4);
     }
-    for (int o = 0; o < p->n_out; o++) memcpy(args[p->n_in + o].data, f.at[p->out[o]], (size_t)n * 4);
+    for (int o = 0; o < p->n_out; o++) memcpy(out[o], f->at[p->out[o]], (size_t)n * 4);
+}
+
+static void run_program(const cj_ew_prog *p, const cj_ew_arg *args, int n, uint32_t scalars)
+{
+    small_program s;
+    s.p = p, s.n_ops = 0;
+    cj_ew_frame f;
+    float *out[CJ_EW_MAX_ARGS];
+    for (int k = 0; k < p->n_in; k++) {
+        f.at[k] = args[k].data;
+        if (!(scalars >> k & 1)) continue;
+        const float value = *(const float *)args[k].data;
+        for (int i = 0; i < n; i++) s.bank[k][i] = value;
+        f.at[k] = (char *)s.bank[k];
+    }
+    for (int o = 0; o < p->n_out; o++) out[o] = args[p->n_in + o].data;
+    run_registers(&s, &f, n, out);
+}
+
+/* One instruction, which stores to its output without a buffer. */
+static void run_rows_one(const cj_ew_prog *p, float *const *at, const int64_t *row, int64_t rows, int64_t n)
+{
+    const cj_ew_instr *in = &p->instr[0]; /* operands beyond the arity name any register; nothing reads them */
+    const int out = p->n_in, arity = arity_of[in->code];
+    const int a = in->a < out ? in->a : out, b = in->b < out ? in->b : out, c = in->c < out ? in->c : out;
+    cj_ew_op op[CJ_EW_OPS_PER_INSTR + 1];
+    cj_ew_emitter e = { .op = op, .a = -1, .b = -1 };
+    CJ_K(cj__ew_emit)(&e, in, a, arity > 1 ? b : CJ_EW_MAX_REGS, c, out);
+    CJ_K(cj__ew_put)(&e, CJ_EW_STORE, out, 0);
+    CJ_K(cj__ew_put)(&e, CJ_EW_END, 0, 0);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < n; j += CJ_EW_BLOCK) {
+            const int count = (int)(n - j < CJ_EW_BLOCK ? n - j : CJ_EW_BLOCK);
+            cj_ew_frame f;
+            for (int k = 0; k <= out; k++) f.at[k] = (char *)(at[k] + i * row[k] + j);
+            if (count >= CJ_EW_GROUP) CJ_K(cj__ew_run_ops)(op, e.n, &f, 0, count);
+            else run_few(in, (float *)f.at[out], (const float *)f.at[a], (const float *)f.at[b], (const float *)f.at[c], count);
+        }
+}
+
+void CJ_K(cj__ew_rows)(const cj_ew_prog *p, float *const *at, const int64_t *row, int64_t rows, int64_t n)
+{
+    if (p->n_instr == 1 && p->n_out == 1 && p->out[0] == p->instr[0].dst) {
+        run_rows_one(p, at, row, rows, n);
+        return;
+    }
+    small_program s;
+    s.p = p, s.n_ops = 0;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < n; j += SMALL) {
+            cj_ew_frame f;
+            float *out[CJ_EW_MAX_ARGS];
+            for (int k = 0; k < p->n_in; k++) f.at[k] = (char *)(at[k] + i * row[k] + j);
+            for (int o = 0; o < p->n_out; o++) out[o] = at[p->n_in + o] + i * row[p->n_in + o] + j;
+            run_registers(&s, &f, (int)(n - j < SMALL ? n - j : SMALL), out);
+        }
 }
 
 /* False if there are too many elements or an argument is something else. */

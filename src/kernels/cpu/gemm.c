@@ -527,7 +527,7 @@ static void run_item(cj_pool *pool, const cj_gemm *g, const plan *s, int64_t ite
     r.a = kind_at(g->a, item * g->a_batch, s->kind);
     r.b = kind_at(g->b, item * g->b_batch, s->kind);
     r.c = (char *)g->c + item * g->c_batch * (int64_t)kind_size(s->kind);
-    if (s->work < (s->near ? PARALLEL_THIN : PARALLEL_WORK)) pool = NULL;
+    if (s->work < (s->near ? PARALLEL_NEAR : PARALLEL_WORK)) pool = NULL;
     if (s->mode == B_SHARED) run_shared(pool, &r);
     else run_panels(pool, &r);
 }

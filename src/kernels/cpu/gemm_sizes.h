@@ -52,7 +52,8 @@ enum {
     L1_FLOATS = 8192,        /* ... if B fits in L1 */
 };
 static const double PARALLEL_WORK = 2.5e5;     /* m*n*k below which a second thread costs more than it brings */
-static const double PARALLEL_THIN = 1e5;       /* the same for products that only stream a matrix */
+static const double PARALLEL_THIN = 5e4;       /* the same for products that only stream a matrix */
+static const double PARALLEL_NEAR = 1e5;       /* the same for those whose few rows share what they read */
 static const double ITEM_WORK = 2e7;           /* batch items below this run whole on one thread each */
 static const int64_t PACKED_A_LIMIT = 2 << 20; /* floats of A packed at a time */
 

@@ -2,6 +2,7 @@
 #include "kernels/cpu/cpu.h"
 
 cj_ew_small_fn CJ_K(cj__ew_small);
+cj_ew_rows_fn CJ_K(cj__ew_rows);
 cj_ew_run_fn CJ_K(cj__ew_run);
 cj_ew_span_fn CJ_K(cj__ew_span);
 cj_gemm_fn CJ_K(cj__gemm_f32), CJ_K(cj__gemm_f64), CJ_K(cj__gemm_bf16), CJ_K(cj__gemm_f16);
@@ -88,6 +89,7 @@ extern const cj_cpu_kernels CJ_K(cj__cpu);
 const cj_cpu_kernels CJ_K(cj__cpu) = {
     .name = LEVEL_NAME,
     .ew_small = CJ_K(cj__ew_small),
+    .ew_rows = CJ_K(cj__ew_rows),
     .ew_run = CJ_K(cj__ew_run),
     .ew_span = CJ_K(cj__ew_span),
     .gemm = { [CJ_F32] = CJ_K(cj__gemm_f32),
