@@ -102,18 +102,19 @@ static void plan_shared(plan *s, const cj_gemm *g)
     s->group_panels = min64(s->panels, GROUP_COLUMNS / (TILE_WIDTH * VL));
     const int64_t columns = min64(s->group_panels * TILE_WIDTH * VL, s->vectors * VL), block = s->kc * columns;
     s->turned = is_turned(g);
-    s->group_blocks = s->turned ? 1 : GROUP_FLOATS / block;
+    if (s->turned) {
+        const int64_t copies = ceil_div(STRIP_TURNED, tile_rows(TILE_WIDTH)) * A_MICRO;
+        s->worker_bytes = round64((size_t)(s->kc * (s->group_panels * TILE_WIDTH * VL + copies)) * sizeof(float));
+        return;
+    }
+    s->group_blocks = GROUP_FLOATS / block;
     if (s->group_blocks < 1) s->group_blocks = 1;
     s->group_blocks = min64(s->group_blocks, s->k_blocks);
     s->a_bytes = (size_t)(s->group_blocks * block) * sizeof(float);
     int64_t blocks = ceil_div(g->m, SHARED_ROWS * 4) * 4;
     if (blocks < 8 && g->m >= 2 * SHARED_ROWS) blocks = 8; /* enough tasks to even out threads of unequal speed */
     s->block_rows = ceil_div(ceil_div(g->m, blocks), 6) * 6;
-    s->pack_block = !s->turned && is_awkward(g) && (g->a_col != 1 || s->panels > 1);
-    if (s->turned) {
-        s->block_rows = ceil_div(s->block_rows, STRIP_TURNED) * STRIP_TURNED;
-        s->worker_bytes = (size_t)(ceil_div(STRIP_TURNED, tile_rows(TILE_WIDTH)) * s->kc * A_MICRO) * sizeof(float);
-    }
+    s->pack_block = is_awkward(g) && (g->a_col != 1 || s->panels > 1);
     if (s->pack_block) {
         s->a_ld = s->kc / 32 * 32 + 16;
         s->worker_bytes = round64((size_t)(s->block_rows * s->a_ld) * sizeof(float));
@@ -180,7 +181,9 @@ typedef struct run {
     const plan *s;
     const void *a, *b;
     void *c;
-    int64_t item, row0, rows;               /* the rows [row0, row0 + rows) that are packed in `packed_a` */
+    int64_t item, row0, rows;               /* the rows [row0, row0 + rows) that are packed in `packed_a`; of a part of a transposed A */
+    int64_t columns;                        /* panels of a part of it, */
+    int by_columns;                         /* if that is how it is parted */
     float *packed_a;                        /* or the group of B, when B is shared */
     int64_t panel0, panel1, block0, block1; /* the group */
     char *workers;                          /* scratch of worker 0; the others follow */
@@ -424,16 +427,19 @@ static int fetch_half(tile *t, int64_t row, ahead *x)
     return B_AHEAD_HALF;
 }
 
-/* A strip of rows, columns in memory, by all panels of the group.  The tiles of the first panel copy what they read of A, those of the others read the copies and meanwhile fetch
- * half a column of the next strip each.  A single panel needs no copies. */
+/* A strip of rows, columns in memory, by all panels of the part.  The tiles of the first panel copy what they read of A, unless it is a sliver or the only one; those of the
+ * others read the copies and meanwhile fetch half a column of the next strip each. */
 static void run_turned_strip(const run *r, int64_t kb, int64_t i0, int64_t rows, float *copies, ahead next)
 {
     const cj_gemm *g = r->g;
     const int64_t count = ceil_div(rows, tile_rows(TILE_WIDTH));
+    int first;
+    (void)panel_at(r->s, r->panel0, &first);
+    const int are_copied = r->panel1 - r->panel0 > 1 && first >= TILE_WIDTH - 1;
     for (int64_t q = r->panel0; q < r->panel1; q++) {
         int V;
         tile t = shared_tile(r, kb, q, i0, &V);
-        const int only = r->panel1 - r->panel0 == 1, copied = q > r->panel0, copying = !only && !copied;
+        const int copied = are_copied && q > r->panel0, copying = are_copied && q == r->panel0;
         const float *a = (const float *)r->a + i0 + kb * r->s->kc * g->a_col;
         const int64_t j0 = t.c - (float *)r->c - i0 * g->c_row;
         t.a_row = 1, t.a_col = copied ? A_MICRO : g->a_col;
@@ -455,18 +461,51 @@ static void run_turned_strip(const run *r, int64_t kb, int64_t i0, int64_t rows,
     }
 }
 
-static void run_turned_task(const run *r, int64_t i0, int64_t rows, int worker)
+/* Rows [i0, end) by the panels of the part, which it packs for itself: what another thread has packed would come out of its caches at every block of k. */
+static void run_turned_part(run *r, int64_t i0, int64_t end, float *copies)
 {
     const cj_gemm *g = r->g;
-    float *copies = (float *)(void *)(r->workers + (size_t)worker * r->s->worker_bytes);
-    for (int64_t kb = r->block0; kb < r->block1; kb++)
-        for (int64_t i = i0; i < i0 + rows; i += STRIP_TURNED) {
-            const int last = i + STRIP_TURNED >= i0 + rows;
-            const int64_t next_kb = last && kb + 1 < r->block1 ? kb + 1 : kb, next_i = next_kb > kb ? i0 : i + STRIP_TURNED;
+    const int64_t rows = end - i0, most = tile_rows(TILE_WIDTH),
+                  strip = ceil_div(ceil_div(rows, ceil_div(rows, STRIP_TURNED)), most) * most;
+    for (int64_t kb = 0; kb < r->s->k_blocks; kb++) {
+        r->block0 = kb, r->block1 = kb + 1;
+        pack_b_strips(r, 0, shared_strips(r), 0);
+        for (int64_t i = i0; i < end; i += strip) {
+            const int last = i + strip >= end;
+            const int64_t next_i = last ? i0 : i + strip, next_kb = kb + last;
             ahead next = { .at = (const float *)r->a + next_i + next_kb * r->s->kc * g->a_col };
-            if (next_i < g->m) next.columns = ceil_div(min64(STRIP_TURNED, g->m - next_i), TILE_LINE);
-            run_turned_strip(r, kb, i, min64(STRIP_TURNED, i0 + rows - i), copies, next);
+            if (next_kb < r->s->k_blocks) next.columns = ceil_div(min64(strip, end - next_i), TILE_LINE);
+            run_turned_strip(r, kb, i, min64(strip, end - i), copies, next);
         }
+    }
+}
+
+static void run_turned_parts(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const run *of = arg;
+    const plan *s = of->s;
+    for (int64_t part = begin; part < end; part++) {
+        run r = *of;
+        r.packed_a = (float *)(void *)(of->workers + (size_t)worker * s->worker_bytes);
+        float *copies = r.packed_a + s->kc * s->group_panels * TILE_WIDTH * VL;
+        const int64_t row0 = of->by_columns ? 0 : part * of->rows, row1 = of->by_columns ? of->g->m : min64(row0 + of->rows, of->g->m);
+        const int64_t first = of->by_columns ? part * of->columns : 0,
+                      last = of->by_columns ? min64(first + of->columns, s->panels) : s->panels;
+        for (r.panel0 = first; r.panel0 < last; r.panel0 = r.panel1) {
+            r.panel1 = min64(r.panel0 + s->group_panels, last);
+            run_turned_part(&r, row0, row1, copies);
+        }
+    }
+}
+
+/* As many parts as threads: of the panels, if that leaves each enough of them to share its copies of A, or else of the rows.  No sum depends on it. */
+static void run_turned(cj_pool *pool, run *r)
+{
+    const int64_t threads = cj__pool_threads(pool), most = tile_rows(TILE_WIDTH);
+    r->columns = ceil_div(r->s->panels, threads);
+    r->by_columns = r->columns >= TURNED_PANELS;
+    r->rows = ceil_div(ceil_div(r->g->m, threads), most) * most;
+    cj__parallel_for(pool, r->by_columns ? ceil_div(r->s->panels, r->columns) : ceil_div(r->g->m, r->rows), 1, run_turned_parts, r);
 }
 
 static void run_shared_task(const run *r, int64_t i0, int64_t rows, int worker)
@@ -490,9 +529,8 @@ static void run_shared_tasks(void *arg, int64_t begin, int64_t end, int worker)
 {
     const run *r = arg;
     for (int64_t task = begin; task < end; task++) {
-        const int64_t i = task * r->s->block_rows, rows = min64(r->s->block_rows, r->g->m - i);
-        if (r->s->turned) run_turned_task(r, i, rows, worker);
-        else run_shared_task(r, i, rows, worker);
+        const int64_t i = task * r->s->block_rows;
+        run_shared_task(r, i, min64(r->s->block_rows, r->g->m - i), worker);
     }
 }
 
@@ -528,8 +566,9 @@ static void run_item(cj_pool *pool, const cj_gemm *g, const plan *s, int64_t ite
     r.b = kind_at(g->b, item * g->b_batch, s->kind);
     r.c = (char *)g->c + item * g->c_batch * (int64_t)kind_size(s->kind);
     if (s->work < (s->near ? PARALLEL_NEAR : PARALLEL_WORK)) pool = NULL;
-    if (s->mode == B_SHARED) run_shared(pool, &r);
-    else run_panels(pool, &r);
+    if (s->mode != B_SHARED) run_panels(pool, &r);
+    else if (s->turned) run_turned(pool, &r);
+    else run_shared(pool, &r);
 }
 
 typedef struct batch_run {
