@@ -154,6 +154,8 @@ typedef struct cj_memory {
     uint64_t system_allocs; /* calls of the allocator callback */
     uint64_t tensors;    /* headers alive */
     uint64_t host_copies;/* copies between host and device, each way */
+    size_t packed;       /* of live: bytes of packed weights, kept from call to call while nobody writes to the parameter */
+    uint64_t packs;      /* how often weights of convolutions were packed */
 } cj_memory;
 CJ_API cj_memory cj_memory_stats(const cj_ctx *c);
 CJ_API void cj_memory_reset_peak(cj_ctx *c);

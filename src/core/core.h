@@ -14,6 +14,7 @@
 #include "kernels/cpu/cpu.h"
 
 typedef struct cj_storage cj_storage;
+typedef struct cj_packed cj_packed;
 typedef struct cj_node cj_node;
 typedef struct cj_op cj_op;
 typedef struct cj_call cj_call;
@@ -33,10 +34,12 @@ struct cj_storage {
     const cj_op *writer; /* the last write, for error messages */
     uint64_t trace;      /* capture in which it was made or classified */
     int32_t slot;        /* its number in that capture */
-    uint8_t persistent;
+    uint8_t persistent : 1;
+    uint8_t parameter : 1; /* of a parameter: nothing writes to it without bumping the version */
     uint8_t device;
-    uint8_t borrowed; /* data belongs to somebody else: an input of a plan, a plan's arena */
-    uint8_t dry;      /* made by a dry trace: it has a size and an address of its own, but no data */
+    uint8_t borrowed;  /* data belongs to somebody else: an input of a plan, a plan's arena */
+    uint8_t dry;       /* made by a dry trace: it has a size and an address of its own, but no data */
+    cj_packed *packed; /* what kernels have made of it (packed.c) */
 };
 
 /* ---- tensor --------------------------------------------------------------------------------------------------------------------- */
@@ -284,6 +287,7 @@ struct cj_ctx {
     void *alloc_user;
     void *slabs;           /* header slabs, linked through their first word */
     cj_tensor *persistent; /* list */
+    cj_packed *packed;     /* list */
     void *scratch;
     size_t scratch_bytes;
 
@@ -386,7 +390,8 @@ void cj__object_remove(cj_ctx *c, cj_object *o);
 
 /* ---- memory (memory.c) ------------------------------------------------------------------------------------------------------------ */
 
-void *cj__alloc(cj_ctx *c, size_t bytes); /* 64-byte aligned; NULL after setting CJ_EMEMORY */
+void *cj__alloc(cj_ctx *c, size_t bytes);     /* 64-byte aligned; NULL after setting CJ_EMEMORY */
+void *cj__try_alloc(cj_ctx *c, size_t bytes); /* the same, but no error is set and nothing is given back to make room */
 void cj__free(cj_ctx *c, void *p, size_t bytes);
 void *cj__zalloc(cj_ctx *c, size_t bytes);
 char *cj__strdup(cj_ctx *c, const char *s); /* freed with cj__strfree */
@@ -400,6 +405,12 @@ cj_storage *cj__storage_new(cj_ctx *c, size_t bytes, bool device);
 cj_storage *cj__storage_dry(cj_ctx *c, size_t bytes); /* for a dry trace: nothing but the size */
 void cj__storage_release(cj_ctx *c, cj_storage *st);
 static inline void cj__storage_retain(cj_storage *st) { st->refs++; }
+
+/* Memory of `bytes` bytes for what a kernel makes of t, told apart by a key; valid until something is allocated.  *made: it holds what was put there at an earlier call,
+ * else the caller fills it.  NULL: nothing is to be kept, because t is no parameter, or was not used since its last write, or memory is short (packed.c). */
+void *cj__packed(cj_ctx *c, const cj_tensor *t, const void *key, size_t key_bytes, size_t bytes, bool *made);
+void cj__packed_release(cj_ctx *c, cj_storage *st); /* all that belongs to a storage */
+void cj__packed_trim(cj_ctx *c);                    /* all */
 
 /* ---- headers (tensor.c) ------------------------------------------------------------------------------------------------------------ */
 

@@ -52,6 +52,7 @@ void cj__raw_free(cj_ctx *c, void *p, size_t bytes)
 void cj_memory_trim(cj_ctx *c)
 {
     if (!c) return;
+    cj__packed_trim(c);
     for (int i = 0; i < CJ_BINS; i++) {
         size_t size = 64;
         if (i > 0) {
@@ -66,34 +67,31 @@ void cj_memory_trim(cj_ctx *c)
     }
 }
 
-void *cj__alloc(cj_ctx *c, size_t bytes)
+void *cj__try_alloc(cj_ctx *c, size_t bytes)
 {
-    if (bytes > (size_t)1 << 45) { /* the last bin */
-        cj__error(c, CJ_EMEMORY, "out of memory: %zu bytes asked for", bytes);
-        return NULL;
-    }
+    if (bytes > (size_t)1 << 45) return NULL; /* the last bin */
     size_t size;
     int bin = class_of(bytes, &size);
     cj_free_block *b = c->bin[bin];
-    if (b) {
-        c->bin[bin] = b->next;
-    } else {
-        b = cj__raw_alloc(c, size);
-        if (!b) {
-            cj_memory_trim(c);
-            b = cj__raw_alloc(c, size);
-        }
-        if (!b) {
-            if (c->memory_cap && c->memory.held + size > c->memory_cap)
-                cj__error(c, CJ_EMEMORY, "memory cap reached: %zu bytes asked for, %zu of %zu in use", bytes, c->memory.held,
-                          c->memory_cap);
-            else cj__error(c, CJ_EMEMORY, "out of memory: %zu bytes asked for, %zu in use", bytes, c->memory.held);
-            return NULL;
-        }
-    }
+    if (b) c->bin[bin] = b->next;
+    else if (!(b = cj__raw_alloc(c, size))) return NULL;
     c->memory.live += size;
     if (c->memory.live > c->memory.peak) c->memory.peak = c->memory.live;
     return b;
+}
+
+void *cj__alloc(cj_ctx *c, size_t bytes)
+{
+    void *p = cj__try_alloc(c, bytes);
+    if (p) return p;
+    cj_memory_trim(c);
+    if ((p = cj__try_alloc(c, bytes))) return p;
+    size_t size = bytes;
+    if (bytes <= (size_t)1 << 45) class_of(bytes, &size);
+    if (c->memory_cap && c->memory.held + size > c->memory_cap)
+        cj__error(c, CJ_EMEMORY, "memory cap reached: %zu bytes asked for, %zu of %zu in use", bytes, c->memory.held, c->memory_cap);
+    else cj__error(c, CJ_EMEMORY, "out of memory: %zu bytes asked for, %zu in use", bytes, c->memory.held);
+    return NULL;
 }
 
 void cj__free(cj_ctx *c, void *p, size_t bytes)
@@ -164,6 +162,8 @@ static void storage_fill(const cj_ctx *c, cj_storage *st, size_t bytes, bool dev
     st->trace = c->trace_epoch;
     st->slot = -1;
     st->persistent = 0;
+    st->parameter = 0;
+    st->packed = NULL;
     st->device = device;
     st->borrowed = 0;
     st->dry = 0;
@@ -206,6 +206,7 @@ cj_storage *cj__storage_dry(cj_ctx *c, size_t bytes)
 void cj__storage_release(cj_ctx *c, cj_storage *st)
 {
     if (--st->refs > 0) return;
+    cj__packed_release(c, st);
     if (st->device) {
         if (st->data && !st->borrowed) c->backend->free(c->device_state, st->data);
         cj__free(c, st, STORAGE_HEAD);

@@ -381,6 +381,19 @@ static bool profiled(cj_ctx *c, cj_kernel *k, bool (*run)(cj_ctx *, cj_kernel *)
     return c->recorder[CJ_REC_PROFILE].record(c, &call);
 }
 
+/* What a kernel has written is of a new version, at once: later kernels of the step may keep what they make of it. */
+static void bump_version(const entry *e, const cj_kernel *k)
+{
+    const cj_traced *s = k->step;
+    if (k->kind != CJ_KERNEL_CALL || !(s->op->flags & CJ_OP_WRITES)) return;
+    for (int i = 0, n = cj__writes(s->op, s->attrs); i < n; i++) {
+        cj_storage *st = e->trace->slot[s->arg[i].slot].st;
+        if (!st) continue;
+        st->version++;
+        st->writer = s->op;
+    }
+}
+
 static bool run_host(cj_plan *p, entry *e, cj_tensor *const *in)
 {
     cj_ctx *c = p->ctx;
@@ -395,6 +408,7 @@ static bool run_host(cj_plan *p, entry *e, cj_tensor *const *in)
             ok = cj__cancel_check(c);
         if (!ok) break;
         ok = __builtin_expect(c->active & 1u << CJ_REC_PROFILE, 0) ? profiled(c, k, run_kernel) : run_kernel(c, k);
+        bump_version(e, k);
         if (!ok) cj__error_at(c, k->step->path, k->step->file, k->step->line);
     }
     if (draws) renumber(c, t, -1);
@@ -505,20 +519,6 @@ static bool hand_out(cj_plan *p, entry *e, cj_tensor **out)
         out[k] = h;
     }
     return true;
-}
-
-static void bump_versions(entry *e)
-{
-    for (int i = 0; i < e->compiled->n; i++) {
-        const cj_traced *s = e->compiled->kernel[i].step;
-        if (e->compiled->kernel[i].kind != CJ_KERNEL_CALL || !(s->op->flags & CJ_OP_WRITES)) continue;
-        for (int k = 0, n = cj__writes(s->op, s->attrs); k < n; k++) {
-            cj_storage *st = e->trace->slot[s->arg[k].slot].st;
-            if (!st) continue;
-            st->version++;
-            st->writer = s->op;
-        }
-    }
 }
 
 /* What a replay hands out that fails. */
@@ -639,7 +639,7 @@ bool cj_replay(cj_plan *p, cj_tensor *const *in, cj_tensor **out)
     uint64_t before = c->memory.system_allocs;
     bool ok = c->backend ? run_device(p, e, in) : run_host(p, e, in);
     p->last_allocs = c->memory.system_allocs - before;
-    bump_versions(e);
+    for (int i = 0; c->backend && i < e->compiled->n; i++) bump_version(e, &e->compiled->kernel[i]);
     if (!ok) return no_results(c, e->trace, out);
     count_draws(c, e->trace);
     return true;

@@ -16,6 +16,7 @@ cj_tensor *cj_param(cj_tensor *t)
         return c->poison;
     }
     p->flags |= CJ_T_REQUIRES | CJ_T_LEAF;
+    p->st->parameter = 1;
     return p;
 }
 
@@ -101,7 +102,7 @@ static bool flatten_dtype(cj_params *p, cj_dtype dtype)
     uint32_t version = 0; /* moving is no change: what a tape saved at the newest version stays valid */
     for (int i = 0; i < p->n; i++)
         if (p->item[i].tensor->dtype == dtype && p->item[i].tensor->st->version > version) version = p->item[i].tensor->st->version;
-    if (ok) flat->st->version = version;
+    if (ok) flat->st->version = version, flat->st->parameter = 1;
     for (int i = 0; i < p->n && ok; i++) {
         cj_tensor *t = p->item[i].tensor;
         if (t->dtype != dtype) continue;

@@ -137,6 +137,18 @@ static bool infer_conv(cj_call *call) { return infer(call, CJ_CONV_FORWARD); }
 static bool infer_data(cj_call *call) { return infer(call, CJ_CONV_DATA); }
 static bool infer_weight(cj_call *call) { return infer(call, CJ_CONV_WEIGHT); }
 
+/* The weights as the kernel reads them, where they are kept from call to call; else NULL, and the kernel packs them. */
+static const float *packed_weights(cj_ctx *c, const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, const cj_tensor *w, void *scratch)
+{
+    cj_conv_layout layout;
+    const size_t bytes = c->k->conv_packed(v, pass, t, &layout);
+    bool made = false;
+    float *kept = bytes ? cj__packed(c, w, &layout, sizeof layout, bytes, &made) : NULL;
+    if (kept && !made) c->k->conv_pack(c->pool, v, pass, t, w->data, kept, scratch);
+    c->memory.packs += bytes && !made;
+    return kept;
+}
+
 static bool run(cj_call *call, cj_conv_pass pass)
 {
     cj_ctx *c = call->ctx;
@@ -151,6 +163,7 @@ static bool run(cj_call *call, cj_conv_pass pass)
     size_t bytes = c->k->conv_workspace(&v, pass, t, c->threads);
     void *scratch = cj__scratch(c, bytes ? bytes : 1);
     if (!scratch) return false;
+    if (pass != CJ_CONV_WEIGHT) v.packed = packed_weights(c, &v, pass, t, call->in[1], scratch);
     c->k->conv(c->pool, &v, pass, t, call->in[0]->data, call->in[1]->data, y->data, scratch);
     return true;
 }

@@ -26,8 +26,8 @@ typedef struct gather_job {
     gather_phase g;
     const void *a;
     void *y;
-    const float *weights;
-    float *panels;
+    const float *weights, *panels;
+    float *packing;            /* panels that are made */
     const float *zeros, *bias; /* bias: of all lanes, or NULL */
     char *workers;
     int64_t cuts, vectors; /* pieces of the result channels, of so many vectors */
@@ -74,7 +74,7 @@ static void pack_weights(void *arg, int64_t begin, int64_t end, int worker)
         int V = conv_panel(vectors, p->width);
         while (first + V <= u) first += V, V = conv_panel(vectors - first, p->width);
         const float *w = j->weights + g * p->channels * p->lanes * window;
-        float *to = j->panels + (g * j->g.padded + first * VL) * j->g.f.taps * p->channels + (u - first) * VL;
+        float *to = j->packing + (g * j->g.padded + first * VL) * j->g.f.taps * p->channels + (u - first) * VL;
         if (j->g.join == 1 && window <= TURN_ROWS && 2 * j->g.f.taps > window) {
             turn_weights(j, w, c0, c1, u, to, (int64_t)V * VL);
             continue;
@@ -110,7 +110,7 @@ static void pack_dots(void *arg, int64_t begin, int64_t end, int worker)
     (void)worker;
     for (int64_t g = begin; g < end; g++) {
         const float *w = j->weights + g * p->channels * p->lanes * window;
-        float *to = j->panels + g * (j->g.panels / j->v->groups);
+        float *to = j->packing + g * (j->g.panels / j->v->groups);
         for (int64_t tap = 0; tap < j->g.c.taps; tap++)
             for (int64_t r0 = 0; r0 < run; r0 += VL)
                 for (int64_t l = 0; l < p->lanes; l++)
@@ -424,15 +424,33 @@ static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
+/* The weights of all phases, one after the other. */
+static void pack_phases(cj_pool *pool, const cj_conv_shape *v, const gather_plan *p, cj_dtype t, const void *w, float *packed,
+                        void *converted)
+{
+    gather_job j = { .v = v, .p = p, .weights = w, .packing = packed };
+    if (p->weight_bytes) {
+        CJ_K(cj__convert)(t, w, CJ_F32, converted, v->groups * v->o * v->c * conv_volume(v->kernel));
+        j.weights = converted;
+    }
+    for (int64_t i = 0; i < p->phases; i++, j.packing += j.g.panels) {
+        j.g = gather_phase_of(v, p, i);
+        const int64_t taps = conv_max(1, j.g.f.taps), blocks = (p->channels + VL - 1) / VL;
+        if (!j.g.f.points) continue;
+        if (p->dot) cj__parallel_for(pool, v->groups, conv_max(1, 4096 / (p->lanes * p->channels * taps)), pack_dots, &j);
+        else cj__parallel_for(pool, v->groups * (j.g.padded / VL) * blocks, conv_max(1, 4096 / (VL * VL * taps)), pack_weights, &j);
+    }
+}
+
 static void gather(cj_pool *pool, const cj_conv_shape *v, bool data, cj_dtype t, const void *a, const void *w, void *y, char *work)
 {
     const gather_plan p = gather_plan_of(v, data, t);
-    gather_job j = { .v = v, .p = &p, .a = a, .y = y, .weights = w };
-    if (p.weight_bytes) {
-        CJ_K(cj__convert)(t, w, CJ_F32, work, v->groups * v->o * v->c * conv_volume(v->kernel));
-        j.weights = (const float *)(const void *)work, work += p.weight_bytes;
+    gather_job j = { .v = v, .p = &p, .a = a, .y = y, .panels = v->packed };
+    if (!v->packed) {
+        pack_phases(pool, v, &p, t, w, (float *)(void *)(work + p.weight_bytes), work);
+        j.panels = (const float *)(const void *)(work + p.weight_bytes);
     }
-    j.panels = (float *)(void *)work, work += p.panel_bytes;
+    work += p.weight_bytes + p.panel_bytes;
     memset(work, 0, p.zero_bytes);
     j.zeros = (const float *)(const void *)work, work += p.zero_bytes;
     float *bias = v->bias ? (float *)(void *)work : NULL;
@@ -443,12 +461,7 @@ static void gather(cj_pool *pool, const cj_conv_shape *v, bool data, cj_dtype t,
         const gather_phase *g = &j.g;
         if (!g->f.points) continue;
         for (int64_t l = 0; bias && l < g->padded; l++) bias[l] = l < g->lanes ? v->bias[l % p.lanes] : 0;
-        const int64_t vectors = g->padded / VL;
-        if (p.dot) cj__parallel_for(pool, v->groups, conv_max(1, 4096 / conv_max(1, p.lanes * p.channels * g->f.taps)), pack_dots, &j);
-        else
-            cj__parallel_for(pool, v->groups * vectors * ((p.channels + VL - 1) / VL),
-                             conv_max(1, 4096 / (VL * VL * conv_max(1, g->f.taps))), pack_weights, &j);
-        const int64_t units = g->images > 1 ? (v->n + g->images - 1) / g->images : v->n * g->bands;
+        const int64_t vectors = g->padded / VL, units = g->images > 1 ? (v->n + g->images - 1) / g->images : v->n * g->bands;
         j.vectors = vectors, j.cuts = 1;
         if (units * v->groups < TASKS && vectors > CONV_WIDTH && vectors % CONV_WIDTH == 0 && g->join == 1) {
             j.vectors = CONV_WIDTH, j.cuts = vectors / CONV_WIDTH;
@@ -477,6 +490,29 @@ size_t CJ_K(cj__conv_workspace)(const cj_conv_shape *v, cj_conv_pass pass, cj_dt
     if (depthwise(v)) return CJ_K(cj__conv_depthwise_workspace)(v, pass, t, threads);
     if (pass == CJ_CONV_WEIGHT) return CJ_K(cj__conv_weight_workspace)(v, t, threads);
     return gather_workspace(v, pass == CJ_CONV_DATA, t, threads);
+}
+
+size_t CJ_K(cj__conv_packed)(const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, cj_conv_layout *layout)
+{
+    if (t == CJ_F64 || depthwise(v) || pass == CJ_CONV_WEIGHT) return 0;
+    const gather_plan p = gather_plan_of(v, pass == CJ_CONV_DATA, t);
+    bool sizes = false; /* how many points are joined depends on the length of a line */
+    for (int64_t i = 0; i < p.phases; i++) sizes |= gather_phase_of(v, &p, i).join > 1;
+    *layout =
+        (cj_conv_layout){ .pass = pass, .t = t, .way = p.width * 4 + p.dot * 2 + p.spread, .groups = v->groups, .c = v->c, .o = v->o };
+    for (int d = 0; d < 3; d++) {
+        layout->kernel[d] = v->kernel[d], layout->stride[d] = v->stride[d];
+        layout->pad[d] = v->pad[d], layout->dilation[d] = v->dilation[d];
+        if (sizes) layout->in[d] = v->in[d], layout->out[d] = v->out[d];
+    }
+    return p.panel_bytes;
+}
+
+void CJ_K(cj__conv_pack)(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, const void *w, float *packed,
+                         void *workspace)
+{
+    const gather_plan p = gather_plan_of(v, pass == CJ_CONV_DATA, t);
+    pack_phases(pool, v, &p, t, w, packed, workspace);
 }
 
 void CJ_K(cj__conv)(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, const void *a, const void *b, void *result,

@@ -21,6 +21,8 @@ typedef struct cj_conv_shape {
     bool x_last, y_last; /* x (or dx), y (or dy) is channels-last */
     double weight;       /* all of w, where a pass is called without */
     const float *bias;   /* forward, f32, one group: o numbers that every point begins with; or NULL */
+    const float
+        *packed; /* forward, data: w as cj_conv_pack_fn has packed it for a shape of the same layout; NULL: it is packed for this call */
 } cj_conv_shape;
 
 typedef enum cj_conv_pass {
@@ -29,8 +31,17 @@ typedef enum cj_conv_pass {
     CJ_CONV_WEIGHT   /* a = x,  b = dy, result dw */
 } cj_conv_pass;
 
+/* All that packed weights depend on, besides the weights: bytes that are the same or not. */
+typedef struct cj_conv_layout {
+    int64_t pass, t, way, groups, c, o, kernel[3], stride[3], pad[3], dilation[3], in[3], out[3];
+} cj_conv_layout;
+
 /* t: f32, f64, bf16 or f16.  workspace: cj_conv_workspace_fn bytes, 64-byte aligned. */
 typedef size_t cj_conv_workspace_fn(const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, int threads);
+/* Bytes of the packed weights of a pass; 0: it reads them as they are. */
+typedef size_t cj_conv_packed_fn(const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, cj_conv_layout *layout);
+typedef void cj_conv_pack_fn(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, const void *w, float *packed,
+                             void *workspace);
 typedef void cj_conv_fn(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, const void *a, const void *b, void *result,
                         void *workspace);
 

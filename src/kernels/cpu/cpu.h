@@ -150,6 +150,8 @@ typedef struct cj_cpu_kernels {
     cj_gemm_one_go_fn *gemm_one_go;
     cj_conv_fn *conv;
     cj_conv_workspace_fn *conv_workspace;
+    cj_conv_packed_fn *conv_packed;
+    cj_conv_pack_fn *conv_pack;
     cj_fft_fn *fft;
     cj_fft_workspace_fn *fft_workspace;
     cj_fft_split_fn *fft_split;

@@ -11,6 +11,8 @@ cj_gemm_workspace_fn CJ_K(cj__gemm_workspace_f32), CJ_K(cj__gemm_workspace_f64),
 cj_gemm_one_go_fn CJ_K(cj__gemm_one_go);
 cj_conv_fn CJ_K(cj__conv);
 cj_conv_workspace_fn CJ_K(cj__conv_workspace);
+cj_conv_packed_fn CJ_K(cj__conv_packed);
+cj_conv_pack_fn CJ_K(cj__conv_pack);
 cj_fft_fn CJ_K(cj__fft);
 cj_fft_workspace_fn CJ_K(cj__fft_workspace);
 cj_fft_split_fn CJ_K(cj__fft_split);
@@ -103,6 +105,8 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
     .gemm_one_go = CJ_K(cj__gemm_one_go),
     .conv = CJ_K(cj__conv),
     .conv_workspace = CJ_K(cj__conv_workspace),
+    .conv_packed = CJ_K(cj__conv_packed),
+    .conv_pack = CJ_K(cj__conv_pack),
     .fft = CJ_K(cj__fft),
     .fft_workspace = CJ_K(cj__fft_workspace),
     .fft_split = CJ_K(cj__fft_split),
