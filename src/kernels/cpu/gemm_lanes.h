@@ -22,8 +22,6 @@ enum {
     LANES_K = 64,       /* a shorter k does not pay for turning A and C */
     LANES_STREAMS = 8,  /* rows of the matrix at a time */
     LANES_LINE = 16,    /* floats of a cache line */
-    LANES_RUN = 512,    /* steps of k in a run: 32 KiB of A, which stay in L1 … */
-    LANES_COLUMNS = 64, /* … for so many columns */
     WIDE_LANES = 64,    /* four vectors */
     WIDE_LEAST = 58,    /* rows; below them too many lanes are empty */
     WIDE_RUN = 1024,    /* steps of k in a run: 256 KiB of A, which stay in L2; longer runs of the matrix are fetched better */
@@ -59,19 +57,19 @@ GEMM_INLINE void lanes_step(vf acc[LANES_STREAMS], vf x, const float *w0, const 
     acc[7] = vfma(vset1(w4[row3]), x, acc[7]);
 }
 
-/* y[i] = (or, with add, +=) the products of row i of w, `row` apart, with all rows of A.  next: the rows after these eight. */
-static __attribute__((noinline)) void lanes_eight(const float *x, const float *w, int64_t row, int64_t k, const float *next, int add, vf *y)
+/* y[i] = the products of row i of w, `row` apart, with all rows of A.  next: the rows after these eight. */
+static __attribute__((noinline)) void lanes_eight(const float *x, const float *w, int64_t row, int64_t k, const float *next, vf *y)
 {
     const float *w0 = w, *w4 = w + 4 * row;
     int64_t row1 = row, row2 = 2 * row, row3 = 3 * row, p = 0;
     vf acc[LANES_STREAMS];
 #pragma GCC unroll 8
-    for (int i = 0; i < LANES_STREAMS; i++) acc[i] = add ? y[i] : vzero();
+    for (int i = 0; i < LANES_STREAMS; i++) acc[i] = vzero();
     __asm__("" : "+r"(row1), "+r"(row2), "+r"(row3)); /* no pointer per row */
     for (; p + LANES_LINE <= k; p += LANES_LINE) {
         const float *soon = next + p;
         for (int q = 0; q < LANES_STREAMS; q++, x += VL, soon += row) {
-            __builtin_prefetch(soon, 0, 2);
+            __builtin_prefetch(soon, 0, 2); /* 16 rows a power of two apart have no room side by side in L1 */
             lanes_step(acc, vload(x), w0++, w4++, row1, row2, row3);
         }
         for (int q = LANES_STREAMS; q < LANES_LINE; q++, x += VL) lanes_step(acc, vload(x), w0++, w4++, row1, row2, row3);
@@ -128,23 +126,14 @@ static void lanes_columns(void *arg, int64_t begin, int64_t end, int worker)
     const cj_gemm *g = r->g;
     const int64_t row = g->b_col;
     const float *x = lanes_scratch(r, worker);
-    for (int64_t j1 = begin; j1 < end; j1 += LANES_COLUMNS) {
-        const int64_t stop = j1 + LANES_COLUMNS < end ? j1 + LANES_COLUMNS : end;
-        vf y[LANES_COLUMNS / VL][VL];
-        for (int64_t p = 0; p < g->k; p += LANES_RUN)
-            for (int64_t j = j1; j < stop; j += VL) {
-                const int64_t j0 = j + VL <= g->n ? j : g->n - VL, k = g->k - p < LANES_RUN ? g->k - p : LANES_RUN;
-                const float *w = (const float *)g->b + j0 * row + p, *next = w + VL * row;
-                if (j0 + 2 * VL > stop) next = p + LANES_RUN < g->k ? (const float *)g->b + j1 * row + p + LANES_RUN : w;
-                vf *sums = y[(j - j1) / VL];
-                lanes_eight(x + p * VL, w, row, k, w + LANES_STREAMS * row, p > 0, sums);
-                lanes_eight(x + p * VL, w + LANES_STREAMS * row, row, k, next, p > 0, sums + LANES_STREAMS);
-            }
-        for (int64_t j = j1; j < stop; j += VL) {
-            const int64_t j0 = j + VL <= g->n ? j : g->n - VL;
-            transpose_block(y[(j - j1) / VL]);
-            lanes_finish(g, y[(j - j1) / VL], 0, j0, j - j0);
-        }
+    for (int64_t j = begin; j < end; j += VL) {
+        const int64_t j0 = j + VL <= g->n ? j : g->n - VL;
+        const float *w = (const float *)g->b + j0 * row, *next = w + (j0 + 2 * VL <= end ? VL : 0) * row;
+        vf y[2 * LANES_STREAMS];
+        lanes_eight(x, w, row, g->k, w + LANES_STREAMS * row, y);
+        lanes_eight(x, w + LANES_STREAMS * row, row, g->k, next, y + LANES_STREAMS);
+        transpose_block(y);
+        lanes_finish(g, y, 0, j0, j - j0);
     }
     if (g->tail) g->tail(g->tail_arg, 0, 0, g->m, begin, end);
 }
