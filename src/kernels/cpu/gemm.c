@@ -181,10 +181,9 @@ typedef struct run {
     const plan *s;
     const void *a, *b;
     void *c;
-    int64_t item, row0, rows;               /* the rows [row0, row0 + rows) that are packed in `packed_a`; of a part of a transposed A */
-    int64_t columns;                        /* panels of a part of it, */
-    int by_columns;                         /* if that is how it is parted */
-    float *packed_a;                        /* or the group of B, when B is shared */
+    int64_t item, row0, rows; /* the rows [row0, row0 + rows) that are packed in `packed_a`; or of a part of a transposed A, ... */
+    int64_t columns, across;  /* ... its panels, and the number of such parts side by side */
+    float *packed_a;          /* or the group of B, when B is shared */
     int64_t panel0, panel1, block0, block1; /* the group */
     char *workers;                          /* scratch of worker 0; the others follow */
 } run;
@@ -410,36 +409,33 @@ static void run_strip(const run *r, int64_t kb, const float *a, int64_t i0, int6
     }
 }
 
-/* ---- strips of a transposed A ---- */
+/* ---- strips of a transposed A ----
+ *
+ * The rows are cut into strips and the panels into groups.  The tiles of a group's first panel copy what they read of the strip, unless it is a sliver or alone; those of the others
+ * read the copies, and the first of them fetch half a column each of the lines of the next strip.  A thread takes some of the groups and strips, and packs B for itself: what another
+ * one has packed would have to come out of its caches at every block of k.  What a tile does follows from the shape alone. */
 
-/* Lines of the strip after this one: so many columns of them that are not yet fetched. */
-typedef struct ahead {
-    const float *at;
-    int64_t columns, half; /* half: which one of the first column is next, 0 or 1 */
-} ahead;
-
-static int fetch_half(tile *t, int64_t row, ahead *x)
+/* Panels of a group, and rows of a strip: an even number of strips. */
+static int64_t turned_group(const plan *s) { return s->panels < TURNED_PANELS ? s->panels : min64(ceil_div(s->panels, 2), TURNED_PANELS); }
+static int64_t turned_strip(const cj_gemm *g)
 {
-    if (x->columns == 0) return B_PLAIN;
-    t->next = x->at + x->half * (t->k / 2) * row, t->next_row = row;
-    x->half = !x->half;
-    if (x->half == 0) x->at += TILE_LINE, x->columns--;
-    return B_AHEAD_HALF;
+    const int64_t most = tile_rows(TILE_WIDTH), strips = ceil_div(g->m, 2 * STRIP_TURNED) * 2;
+    return ceil_div(ceil_div(g->m, strips), most) * most;
 }
 
-/* A strip of rows, columns in memory, by all panels of the part.  The tiles of the first panel copy what they read of A, unless it is a sliver or the only one; those of the
- * others read the copies and meanwhile fetch half a column of the next strip each. */
-static void run_turned_strip(const run *r, int64_t kb, int64_t i0, int64_t rows, float *copies, ahead next)
+/* Rows [i0, i0 + rows) by panels [q0, q1), a group. */
+static void run_turned_group(const run *r, int64_t kb, int64_t i0, int64_t rows, int64_t q0, int64_t q1, const float *next, float *copies)
 {
     const cj_gemm *g = r->g;
     const int64_t count = ceil_div(rows, tile_rows(TILE_WIDTH));
+    int64_t fetched = 0; /* halves of columns */
     int first;
-    (void)panel_at(r->s, r->panel0, &first);
-    const int are_copied = r->panel1 - r->panel0 > 1 && first >= TILE_WIDTH - 1;
-    for (int64_t q = r->panel0; q < r->panel1; q++) {
+    (void)panel_at(r->s, q0, &first);
+    const int are_copied = q1 - q0 > 1 && first >= TILE_WIDTH - 1;
+    for (int64_t q = q0; q < q1; q++) {
         int V;
         tile t = shared_tile(r, kb, q, i0, &V);
-        const int copied = are_copied && q > r->panel0, copying = are_copied && q == r->panel0;
+        const int copied = are_copied && q > q0, copying = are_copied && q == q0;
         const float *a = (const float *)r->a + i0 + kb * r->s->kc * g->a_col;
         const int64_t j0 = t.c - (float *)r->c - i0 * g->c_row;
         t.a_row = 1, t.a_col = copied ? A_MICRO : g->a_col;
@@ -447,35 +443,36 @@ static void run_turned_strip(const run *r, int64_t kb, int64_t i0, int64_t rows,
             height = (rows - done) / (count - x);
             t.copy = copies + x * t.k * A_MICRO;
             t.a = copied ? t.copy : a + done;
-#if VL >= 8
-            if (copying) turned_tiles[V - TILE_WIDTH + 1][height - 1](&t);
-#else
             if (copying) {
+#if VL >= 8
+                turned_tiles[V - TILE_WIDTH + 1][height - 1](&t);
+                continue;
+#else
                 pack(t.copy, A_MICRO, t.a, t.a_col, 1, t.k, height, GEMM_F32);
-                tiles[V - 1][height - 1][B_PLAIN](&t);
-            }
 #endif
-            else tiles[V - 1][height - 1][fetch_half(&t, g->a_col, &next)](&t);
+            }
+            const int fetches = !copying && fetched < 2 * ceil_div(rows, TILE_LINE);
+            if (fetches) t.next = next + fetched / 2 * TILE_LINE + fetched % 2 * (t.k / 2) * g->a_col, t.next_row = g->a_col, fetched++;
+            tiles[V - 1][height - 1][fetches ? B_AHEAD_HALF : B_PLAIN](&t);
         }
         if (g->tail && kb == r->s->k_blocks - 1) call_tail(g, r->item, i0, rows, j0, min64(j0 + (int64_t)V * VL, g->n));
     }
 }
 
-/* Rows [i0, end) by the panels of the part, which it packs for itself: what another thread has packed would come out of its caches at every block of k. */
-static void run_turned_part(run *r, int64_t i0, int64_t end, float *copies)
+/* Rows [begin, end), whole strips, by panels [panel0, panel1), whole groups. */
+static void run_turned_part(run *r, int64_t begin, int64_t end, float *copies)
 {
     const cj_gemm *g = r->g;
-    const int64_t rows = end - i0, most = tile_rows(TILE_WIDTH),
-                  strip = ceil_div(ceil_div(rows, ceil_div(rows, STRIP_TURNED)), most) * most;
-    for (int64_t kb = 0; kb < r->s->k_blocks; kb++) {
+    const plan *s = r->s;
+    const int64_t strip = turned_strip(g), group = turned_group(s);
+    for (int64_t kb = 0; kb < s->k_blocks; kb++) {
         r->block0 = kb, r->block1 = kb + 1;
         pack_b_strips(r, 0, shared_strips(r), 0);
-        for (int64_t i = i0; i < end; i += strip) {
+        for (int64_t i = begin; i < end; i += strip) {
             const int last = i + strip >= end;
-            const int64_t next_i = last ? i0 : i + strip, next_kb = kb + last;
-            ahead next = { .at = (const float *)r->a + next_i + next_kb * r->s->kc * g->a_col };
-            if (next_kb < r->s->k_blocks) next.columns = ceil_div(min64(strip, end - next_i), TILE_LINE);
-            run_turned_strip(r, kb, i, min64(strip, end - i), copies, next);
+            const float *next = (const float *)r->a + (last ? begin : i + strip) + min64(kb + last, s->k_blocks - 1) * s->kc * g->a_col;
+            for (int64_t q = r->panel0; q < r->panel1; q += group)
+                run_turned_group(r, kb, i, min64(strip, end - i), q, min64(q + group, r->panel1), next, copies);
         }
     }
 }
@@ -483,29 +480,33 @@ static void run_turned_part(run *r, int64_t i0, int64_t end, float *copies)
 static void run_turned_parts(void *arg, int64_t begin, int64_t end, int worker)
 {
     const run *of = arg;
+    const cj_gemm *g = of->g;
     const plan *s = of->s;
+    float *packed = (float *)(void *)(of->workers + (size_t)worker * s->worker_bytes),
+          *copies = packed + s->kc * s->group_panels * TILE_WIDTH * VL;
+    const int64_t group = turned_group(s), most = s->group_panels / group * group;
     for (int64_t part = begin; part < end; part++) {
+        const int64_t row0 = part / of->across * of->rows, row1 = min64(row0 + of->rows, g->m);
+        const int64_t q0 = part % of->across * of->columns, q1 = min64(q0 + of->columns, s->panels);
         run r = *of;
-        r.packed_a = (float *)(void *)(of->workers + (size_t)worker * s->worker_bytes);
-        float *copies = r.packed_a + s->kc * s->group_panels * TILE_WIDTH * VL;
-        const int64_t row0 = of->by_columns ? 0 : part * of->rows, row1 = of->by_columns ? of->g->m : min64(row0 + of->rows, of->g->m);
-        const int64_t first = of->by_columns ? part * of->columns : 0,
-                      last = of->by_columns ? min64(first + of->columns, s->panels) : s->panels;
-        for (r.panel0 = first; r.panel0 < last; r.panel0 = r.panel1) {
-            r.panel1 = min64(r.panel0 + s->group_panels, last);
+        r.packed_a = packed;
+        for (r.panel0 = q0; r.panel0 < q1; r.panel0 = r.panel1) {
+            r.panel1 = min64(r.panel0 + most, q1);
             run_turned_part(&r, row0, row1, copies);
         }
     }
 }
 
-/* As many parts as threads: of the panels, if that leaves each enough of them to share its copies of A, or else of the rows.  No sum depends on it. */
+/* A part for every thread, of the groups if there are so many. */
 static void run_turned(cj_pool *pool, run *r)
 {
-    const int64_t threads = cj__pool_threads(pool), most = tile_rows(TILE_WIDTH);
-    r->columns = ceil_div(r->s->panels, threads);
-    r->by_columns = r->columns >= TURNED_PANELS;
-    r->rows = ceil_div(ceil_div(r->g->m, threads), most) * most;
-    cj__parallel_for(pool, r->by_columns ? ceil_div(r->s->panels, r->columns) : ceil_div(r->g->m, r->rows), 1, run_turned_parts, r);
+    const int64_t threads = cj__pool_threads(pool), strip = turned_strip(r->g), group = turned_group(r->s);
+    const int64_t groups = ceil_div(r->s->panels, group), strips = ceil_div(r->g->m, strip);
+    r->columns = ceil_div(groups, min64(groups, threads)) * group;
+    r->across = ceil_div(r->s->panels, r->columns);
+    const int64_t down = min64(strips, ceil_div(threads, r->across));
+    r->rows = ceil_div(strips, down) * strip;
+    cj__parallel_for(pool, r->across * ceil_div(r->g->m, r->rows), 1, run_turned_parts, r);
 }
 
 static void run_shared_task(const run *r, int64_t i0, int64_t rows, int worker)

@@ -14,8 +14,8 @@ enum {
     KC_LEAST_ROWS = 128,   /* ... and up to FEW_ROWS rows all of it */
     KC_TURNED = 128,       /* where the rows of a transposed A are taken in strips of ... */
     STRIP_TURNED = 48,     /* ... so many: the copies of a strip are 32 KiB; and C has ... */
-    TURNED_SUMS = 1 << 20, /* ... up to so many elements; threads take ... */
-    TURNED_PANELS = 4,     /* ... so many panels or more each */
+    TURNED_SUMS = 1 << 20, /* ... up to so many elements; copies are shared by ... */
+    TURNED_PANELS = 8,     /* ... up to so many panels */
     FEW_ROWS = 48,
     BLOCK_ROWS = 640,       /* rows of A of one task: 640 * KC_FEW_ROWS floats are 480 KiB of L2 */
     NEAR_B_ROWS = 480,      /* the same where B stays in L2 */
