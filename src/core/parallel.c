@@ -51,12 +51,12 @@ typedef struct cj_worker {
     cj_range_fn fn;
     void *arg;
     int64_t n, grain;
-    _Atomic uintptr_t soon, soon_end; /* what it will read in a while */
+    _Atomic(const char *) soon, soon_end; /* what it will read in a while */
     /* Written by the worker; the caller waits for it. */
     _Alignas(64) _Atomic uint64_t done; /* chunks since the pool was started */
     /* Written when it goes to sleep. */
     _Alignas(64) pthread_t thread;
-    uintptr_t fetched, fetched_of; /* how far it has fetched of what it will read */
+    const char *fetched, *fetched_of; /* how far it has fetched of what it will read */
     cj_pool *pool;
     int index;
     int avoided;    /* processor that it does without, -1 for none; under the mutex */
@@ -65,7 +65,7 @@ typedef struct cj_worker {
 
 struct cj_pool {
     int threads;
-    uintptr_t soon; /* what will be read after the job, and … */
+    const char *soon; /* what will be read after the job, and … */
     size_t soon_bytes;
     uint64_t done; /* chunks of the workers in all finished jobs */
     _Atomic bool busy;
@@ -144,7 +144,7 @@ static void deal(cj_pool *p, int64_t chunks, const cj_worker *job)
         cj_worker *w = &p->worker[i];
         w->fn = job->fn, w->arg = job->arg, w->n = job->n, w->grain = job->grain;
         const size_t part = p->soon_bytes / (size_t)p->threads;
-        const uintptr_t soon = p->soon + (size_t)i * part;
+        const char *soon = p->soon + (size_t)i * part;
         atomic_store_explicit(&w->soon, soon, memory_order_relaxed);
         atomic_store_explicit(&w->soon_end, soon + (part < SOON_MOST ? part : SOON_MOST), memory_order_relaxed);
     }
@@ -209,11 +209,11 @@ static void wake(cj_pool *p, int processor)
 /* Fetches what will be read, unless it has done so already, until there is work. */
 static void fetch_soon(cj_worker *w)
 {
-    const uintptr_t soon = atomic_load_explicit(&w->soon, memory_order_relaxed);
-    const uintptr_t end = atomic_load_explicit(&w->soon_end, memory_order_relaxed);
+    const char *soon = atomic_load_explicit(&w->soon, memory_order_relaxed);
+    const char *end = atomic_load_explicit(&w->soon_end, memory_order_relaxed);
     if (soon != w->fetched_of) w->fetched_of = w->fetched = soon;
     while (w->fetched < end && is_empty(&w->share)) {
-        for (int line = 0; line < SOON_LINES; line++) __builtin_prefetch((const void *)(w->fetched + 64 * (uintptr_t)line), 0, 2);
+        for (int line = 0; line < SOON_LINES; line++) __builtin_prefetch(w->fetched + 64 * line, 0, 2);
         w->fetched += 64 * SOON_LINES;
     }
 }
@@ -256,7 +256,7 @@ static void *worker_main(void *arg)
 
 void cj__parallel_soon(cj_pool *p, const void *data, size_t bytes)
 {
-    if (p) p->soon = (uintptr_t)data, p->soon_bytes = bytes;
+    if (p) p->soon = data, p->soon_bytes = bytes;
 }
 
 static uint64_t done_by_workers(cj_pool *p)
@@ -304,12 +304,12 @@ cj_pool *cj__pool_start(void *memory, int threads)
     for (int i = 0; i < threads; i++) {
         p->worker[i] = (cj_worker){ .pool = p, .index = i, .avoided = -1 };
         atomic_init(&p->worker[i].share, 0);
-        atomic_init(&p->worker[i].soon, 0);
-        atomic_init(&p->worker[i].soon_end, 0);
+        atomic_init(&p->worker[i].soon, NULL);
+        atomic_init(&p->worker[i].soon_end, NULL);
         atomic_init(&p->worker[i].done, 0);
     }
     p->done = 0;
-    p->soon = 0, p->soon_bytes = 0;
+    p->soon = NULL, p->soon_bytes = 0;
     p->threads = threads;
     for (int i = 1; i < threads; i++) {
         if (!pthread_create(&p->worker[i].thread, NULL, worker_main, &p->worker[i])) continue;

@@ -376,7 +376,7 @@ static bool bind(cj_ctx *c, cj_trace *t, cj_compiled *p)
                 memcpy(h->shape, arg->shape, sizeof h->shape);
                 memcpy(h->stride, arg->stride, sizeof h->stride);
                 st[a] = (cj_storage){ .refs = 1, .device = t->slot[arg->slot].device, .borrowed = 1 };
-                if (t->slot[arg->slot].st && t->slot[arg->slot].st->parameter)
+                if (t->slot[arg->slot].kind == CJ_SLOT_PERSISTENT && t->slot[arg->slot].st->parameter)
                     h->st = t->slot[arg->slot].st; /* kernels keep what they make of it */
                 h->data = pointer(t, p, arg);
                 add_patch(t, p, arg, (void **)&h->data);
