@@ -18,7 +18,7 @@ enum {
     TAPS = 4,                            /* the same of taps */
     WIDE = GEMM_REGISTERS == 32 ? 4 : 2, /* vectors of channels: whole pixels are read in one go */
     LINES = 16,                          /* of the source, read at a time */
-    STREAM_BYTES = 8 << 20,              /* results of this size and larger are written past the caches, where a window slides */
+    STREAM_BYTES = 64 << 20, /* results that no cache keeps for the next operator are written past all of them, where a window slides */
 };
 
 typedef struct depthwise_plan {
