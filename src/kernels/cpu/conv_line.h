@@ -113,15 +113,7 @@ GEMM_INLINE void line_run(const line_tile *t, const int R, const int V)
     }
     float *c = t->c;
     LINE_UNROLL for (int i = 0; i < R; i++, c += t->c_row) LINE_UNROLL for (int v = 0; v < V; v++)
-    {
-        if (v == V - 1 && t->last < VL) {
-            if (t->add) acc[i][v] = vadd(vload_some(c + v * VL, t->last), acc[i][v]);
-            vstore_some(c + v * VL, acc[i][v], t->last);
-        } else {
-            if (t->add) acc[i][v] = vadd(vload(c + v * VL), acc[i][v]);
-            vstore(c + v * VL, acc[i][v]);
-        }
-    }
+        vput(c + v * VL, acc[i][v], t->add, v == V - 1 ? t->last : VL);
 }
 
 #define LINE_TILE(R, V)                                                                                                                    \

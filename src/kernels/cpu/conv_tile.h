@@ -101,16 +101,7 @@ GEMM_INLINE void gather_run(const conv_tile *t, const int R, const int V, const 
     CONV_UNROLL for (int i = 0; i < R; i++)
     {
         float *c = t->c[i] + t->column;
-        CONV_UNROLL for (int v = 0; v < V; v++)
-        {
-            if (v == V - 1 && t->last < VL) {
-                if (t->add) acc[i][v] = vadd(vload_some(c + v * VL, t->last), acc[i][v]);
-                vstore_some(c + v * VL, acc[i][v], t->last);
-            } else {
-                if (t->add) acc[i][v] = vadd(vload(c + v * VL), acc[i][v]);
-                vstore(c + v * VL, acc[i][v]);
-            }
-        }
+        CONV_UNROLL for (int v = 0; v < V; v++) vput(c + v * VL, acc[i][v], t->add, v == V - 1 ? t->last : VL);
     }
 }
 

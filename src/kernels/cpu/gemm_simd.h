@@ -191,4 +191,11 @@ GEMM_INLINE void vstore_some(float *p, vf x, int lanes)
 #endif
 }
 
+/* C = x, or C += x, for the first `lanes` (1..VL) of a vector. */
+GEMM_INLINE void vput(float *c, vf x, int add, int lanes)
+{
+    if (lanes < VL) vstore_some(c, add ? vadd(vload_some(c, lanes), x) : x, lanes);
+    else vstore(c, add ? vadd(vload(c), x) : x);
+}
+
 #endif
