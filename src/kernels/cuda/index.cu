@@ -190,21 +190,29 @@ static const pair *sort_indices(gpu_state *st, const int64_t *index, int64_t n, 
 
 /* ---- index_add, scatter_add ---------------------------------------------------------------------------------------------------------------------------- */
 
-/* One element of dtype t, as the CPU adds: in its own type, rounded after every addition; integers wrap, bool is or. */
+/* How elements of a dtype are added: in a type `wide`, bf16 and f16 in f32; integers wrap, bool is or. */
 template <class E> struct adder {
+    typedef E wide;
+    static __device__ __forceinline__ E widen(E a) { return a; }
     static __device__ __forceinline__ E add(E a, E b) { return a + b; }
+    static __device__ __forceinline__ E round(E a) { return a; }
 };
-template <> struct adder<bf16_t> {
-    static __device__ __forceinline__ bf16_t add(bf16_t a, bf16_t b) { return { to_bf16(from_bf16(a.u) + from_bf16(b.u)) }; }
+template <> struct adder<bf16_t> : adder<float> {
+    static __device__ __forceinline__ float widen(bf16_t a) { return from_bf16(a.u); }
+    static __device__ __forceinline__ bf16_t round(float a) { return { to_bf16(a) }; }
 };
-template <> struct adder<f16_t> {
-    static __device__ __forceinline__ f16_t add(f16_t a, f16_t b) { return { to_f16(from_f16(a.u) + from_f16(b.u)) }; }
+template <> struct adder<f16_t> : adder<float> {
+    static __device__ __forceinline__ float widen(f16_t a) { return from_f16(a.u); }
+    static __device__ __forceinline__ f16_t round(float a) { return { to_f16(a) }; }
 };
 template <> struct adder<bool> {
+    typedef bool wide;
+    static __device__ __forceinline__ bool widen(bool a) { return a; }
     static __device__ __forceinline__ bool add(bool a, bool b) { return a || b; }
+    static __device__ __forceinline__ bool round(bool a) { return a; }
 };
 
-/* Thread (k, i): if k begins a run of equal keys, adds the run's sources to that row. */
+/* Thread (k, i): if k begins a run of equal keys, adds the run's sources to that row and rounds once. */
 template <class E>
 static __global__ void add_runs(const pair *sorted, int64_t n, int64_t outer, int64_t len, int64_t inner, const E *s, E *y)
 {
@@ -214,9 +222,10 @@ static __global__ void add_runs(const pair *sorted, int64_t n, int64_t outer, in
         const uint32_t key = sorted[k].key;
         if (k > 0 && sorted[k - 1].key == key) continue;
         E *to = y + (o * len + key) * inner + i;
-        E sum = *to;
-        for (int64_t e = k; e < n && sorted[e].key == key; e++) sum = adder<E>::add(sum, s[(o * n + sorted[e].j) * inner + i]);
-        *to = sum;
+        typename adder<E>::wide sum = adder<E>::widen(*to);
+        for (int64_t e = k; e < n && sorted[e].key == key; e++)
+            sum = adder<E>::add(sum, adder<E>::widen(s[(o * n + sorted[e].j) * inner + i]));
+        *to = adder<E>::round(sum);
     }
 }
 
@@ -231,7 +240,7 @@ static __global__ void add_columns(const int64_t *index, int64_t n, int64_t oute
         for (int64_t j = 0; j < n; j++) {
             const int64_t from = (o * n + j) * inner + i, at = EACH ? from : j;
             E *to = y + (o * len + gpu_clamp(flag, who, index[at], at, len)) * inner + i;
-            *to = adder<E>::add(*to, s[from]);
+            *to = adder<E>::round(adder<E>::add(adder<E>::widen(*to), adder<E>::widen(s[from])));
         }
     }
 }
