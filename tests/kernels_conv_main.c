@@ -1,6 +1,6 @@
 /* Convolution kernels of every level on random shapes, against the level's own f64 loops, which have nothing in common with them: all passes, f32, bf16 and f16, either layout of
  * both images, 1 to 3 axes, groups, depthwise, strides, dilations and paddings beyond the kernel, lines of many lengths.  Weights that were packed before give the bits of those
- * that are packed for the call.
+ * that are packed for the call, and both derivatives at once those of one after the other.
  *
  *   kernels_conv_main [seed] [rounds]
  */
@@ -31,10 +31,10 @@ static cj_conv_shape some_shape(void)
     return v;
 }
 
-/* Large enough for results that are written past the caches. */
-static cj_conv_shape far_shape(void)
+/* Enough images for both derivatives of a depthwise convolution in one sweep, of several bands each. */
+static cj_conv_shape large_shape(void)
 {
-    return (cj_conv_shape){ .n = 11,
+    return (cj_conv_shape){ .n = 9,
                             .groups = 64,
                             .c = 1,
                             .o = 1,
@@ -92,6 +92,26 @@ static void check_pass(cj_conv_shape v, cj_conv_pass pass, cj_dtype t, const buf
     done(&want), done(&size), done(&got), done(&again), done(&bias), done(&one), done(&both), done(&packed);
 }
 
+/* Both derivatives at once have the bits of one after the other. */
+static void check_both(const cj_conv_shape *v, cj_dtype t, const buffer *x, const buffer *w, const buffer *dy, int64_t nx, int64_t nw)
+{
+    cj_conv_shape turned = *v; /* x lies in another way than its gradient */
+    if (rnd() % 2) turned.x_last = !turned.x_last;
+    const size_t both_bytes = K->conv_both_workspace(v, &turned, t, 2), data_bytes = K->conv_workspace(v, CJ_CONV_DATA, t, 1),
+                 weight_bytes = K->conv_workspace(&turned, CJ_CONV_WEIGHT, t, 1);
+    size_t bytes = both_bytes > data_bytes ? both_bytes : data_bytes;
+    if (weight_bytes > bytes) bytes = weight_bytes;
+    buffer work = make((int64_t)bytes + 64, CJ_U8), dx = make(nx, t), dw = make(nw, t), dx_too = make(nx, t), dw_too = make(nw, t);
+    void *at = (void *)(((uintptr_t)work.p + 63) & ~(uintptr_t)63);
+    K->conv(NULL, v, CJ_CONV_DATA, t, dy->p, w->p, dx.p, at);
+    K->conv(NULL, &turned, CJ_CONV_WEIGHT, t, x->p, dy->p, dw.p, at);
+    for (int threads = 1; threads <= 2; threads++) {
+        K->conv_both(threads > 1 ? two : NULL, v, &turned, t, dy->p, w->p, x->p, dx_too.p, dw_too.p, at);
+        CHECK(memcmp(dx.p, dx_too.p, dx.bytes) == 0 && memcmp(dw.p, dw_too.p, dw.bytes) == 0, "both derivatives at once give other bits");
+    }
+    done(&work), done(&dx), done(&dw), done(&dx_too), done(&dw_too);
+}
+
 static void check_shape(cj_conv_shape v, cj_dtype t)
 {
     const int64_t window = volume(v.kernel),
@@ -108,13 +128,14 @@ static void check_shape(cj_conv_shape v, cj_dtype t)
     check_pass(v, CJ_CONV_FORWARD, t, &x[0], &x[1], &wide[0], &wide[1], &size[0], &size[1], n[2]);
     check_pass(v, CJ_CONV_DATA, t, &x[2], &x[1], &wide[2], &wide[1], &size[2], &size[1], n[0]);
     check_pass(v, CJ_CONV_WEIGHT, t, &x[0], &x[2], &wide[0], &wide[2], &size[0], &size[2], n[1]);
+    check_both(&v, t, &x[0], &x[1], &x[2], n[0], n[1]);
     for (int i = 0; i < 3; i++) done(&x[i]), done(&wide[i]), done(&size[i]);
 }
 
 static void all(int rounds)
 {
     static const cj_dtype types[] = { CJ_F32, CJ_F32, CJ_F32, CJ_BF16, CJ_F16 };
-    check_shape(far_shape(), CJ_F32);
+    check_shape(large_shape(), CJ_F32);
     for (int i = 0; i < 80 * rounds;) {
         const cj_conv_shape v = some_shape();
         if ((double)(v.n * v.groups * v.o * v.c) * (double)(volume(v.out) * volume(v.kernel)) > 8e6) continue;

@@ -4,6 +4,7 @@
  *   y = conv(x, w)              dx = conv_data(dy, w)          dw = conv_weight(x, dy)
  *   u = conv_data(g, w)         dg = conv(du, w)               dw = conv_weight(du, g)
  *   v = conv_weight(x, g)       dx = conv_data(g, dv)          dg = conv(x, dv)
+ * A fourth one, conv_gradients, is conv_data and conv_weight of the same g at once: where every channel is on its own it reads g once.
  */
 #include "kernels/cpu/conv.h"
 
@@ -171,6 +172,50 @@ static bool run_conv(cj_call *call) { return run(call, CJ_CONV_FORWARD); }
 static bool run_data(cj_call *call) { return run(call, CJ_CONV_DATA); }
 static bool run_weight(cj_call *call) { return run(call, CJ_CONV_WEIGHT); }
 
+/* conv_gradients (g, w, x) as the two calls that it is made of.  The attributes have the size of x. */
+typedef struct both {
+    cj_call data, weight;
+    conv_attrs of_weight;
+    cj_tensor *in[2][2], *out[2][1];
+} both;
+static void split(const cj_call *call, both *b)
+{
+    cj_tensor *g = call->in[0], *w = call->in[1], *x = call->in[2];
+    b->of_weight = *(const conv_attrs *)call->attrs;
+    if (w->ndim == b->of_weight.nd + 2) spatial(w, b->of_weight.nd, b->of_weight.size);
+    b->in[0][0] = g, b->in[0][1] = w, b->in[1][0] = x, b->in[1][1] = g;
+    for (int i = 0; i < 2; i++) b->out[i][0] = call->out[i];
+    b->data = (cj_call){ call->ctx, call->op, call->attrs, b->in[0], b->out[0], 2, 1 };
+    b->weight = (cj_call){ call->ctx, call->op, &b->of_weight, b->in[1], b->out[1], 2, 1 };
+}
+
+static bool infer_both(cj_call *call)
+{
+    both b;
+    split(call, &b);
+    if (!infer(&b.data, CJ_CONV_DATA) || !infer(&b.weight, CJ_CONV_WEIGHT)) return false;
+    for (int i = 0; i < 2; i++) call->out[i] = b.out[i][0];
+    return true;
+}
+
+static bool run_both(cj_call *call)
+{
+    cj_ctx *c = call->ctx;
+    cj_conv_shape v, w;
+    both b;
+    split(call, &b);
+    if (!describe(&b.data, CJ_CONV_DATA, &v) || !describe(&b.weight, CJ_CONV_WEIGHT, &w)) return false;
+    const cj_tensor *dx = call->out[0], *dw = call->out[1], *x = call->in[2];
+    if (!dx->numel || !dw->numel) return run(&b.data, CJ_CONV_DATA) && run(&b.weight, CJ_CONV_WEIGHT);
+    const cj_dtype t = (cj_dtype)dx->dtype;
+    v.y_last = w.y_last = !cj__contiguous(call->in[0]), v.x_last = !cj__contiguous(dx), w.x_last = !cj__contiguous(x);
+    size_t bytes = c->k->conv_both_workspace(&v, &w, t, c->threads);
+    void *scratch = cj__scratch(c, bytes ? bytes : 1);
+    if (!scratch) return false;
+    c->k->conv_both(c->pool, &v, &w, t, call->in[0]->data, call->in[1]->data, x->data, dx->data, dw->data, scratch);
+    return true;
+}
+
 static double flops(const cj_call *call, cj_conv_pass pass)
 {
     cj_conv_shape v;
@@ -182,10 +227,16 @@ static double flops(const cj_call *call, cj_conv_pass pass)
 static double flops_conv(const cj_call *call) { return flops(call, CJ_CONV_FORWARD); }
 static double flops_data(const cj_call *call) { return flops(call, CJ_CONV_DATA); }
 static double flops_weight(const cj_call *call) { return flops(call, CJ_CONV_WEIGHT); }
+static double flops_both(const cj_call *call)
+{
+    both b;
+    split(call, &b);
+    return flops(&b.data, CJ_CONV_DATA) + flops(&b.weight, CJ_CONV_WEIGHT);
+}
 
 /* ---- rules ------------------------------------------------------------------------------------------------------------------------------------ */
 
-enum { CONV, DATA, WEIGHT };
+enum { CONV, DATA, WEIGHT, BOTH };
 static cj_tensor *apply(int row, cj_tensor *a, cj_tensor *b, conv_attrs attrs, const cj_tensor *sized);
 
 /* [O] as [O, 1, ..], and its transpose: the sum over everything but channels. */
@@ -211,10 +262,49 @@ static cj_tensor *sum_points(cj_tensor *g)
         if (v->nin > 2 && v->need[2]) v->gin[2] = sum_points(g);                                                                           \
     }
 /* clang-format off */
-RULES(conv,   DATA, g, in[1], in[0],   WEIGHT, in[0], g, in[1])
 RULES(data,   CONV, g, in[1], NULL,    WEIGHT, g, in[0], in[1])
 RULES(weight, DATA, in[1], g, in[0],   CONV, in[0], g, NULL)
 /* clang-format on */
+
+/* Both derivatives of a convolution at once; out: of x, of w. */
+static void gradients(cj_tensor *g, cj_tensor *w, cj_tensor *x, conv_attrs attrs, cj_tensor **out)
+{
+    spatial(x, attrs.nd, attrs.size);
+    cj__apply_n(g->ctx, &cj__ops_conv[BOTH], &attrs, (cj_tensor *[]){ cj__image(g), cj_contiguous(w), cj__image(x) }, 3, out);
+}
+
+static void d_conv(cj_vjp_args *v)
+{
+    const conv_attrs at = *(const conv_attrs *)v->attrs;
+    cj_tensor *const *in = v->in, *g = v->g[0];
+    const bool depthwise = at.groups > 1 && in[0]->shape[1] == at.groups && g->shape[1] == at.groups && !v->ctx->backend;
+    if (depthwise && v->need[0] && v->need[1]) {
+        gradients(g, in[1], in[0], at, v->gin);
+    } else {
+        if (v->need[0]) v->gin[0] = apply(DATA, g, in[1], at, in[0]);
+        if (v->need[1]) v->gin[1] = apply(WEIGHT, in[0], g, at, in[1]);
+    }
+    if (v->nin > 2 && v->need[2]) v->gin[2] = sum_points(g);
+}
+
+static cj_tensor *sum_of(cj_tensor *a, cj_tensor *b) { return a && b ? cj_add(a, b) : a ? a : b; }
+
+/* u = conv_data(g, w), v = conv_weight(x, g) */
+static void d_both(cj_vjp_args *v)
+{
+    const conv_attrs at = *(const conv_attrs *)v->attrs;
+    cj_tensor *g = v->in[0], *w = v->in[1], *x = v->in[2], *du = v->g[0], *dv = v->g[1];
+    if (v->need[0]) v->gin[0] = sum_of(du ? apply(CONV, du, w, at, NULL) : NULL, dv ? apply(CONV, x, dv, at, NULL) : NULL);
+    if (v->need[1] && du) v->gin[1] = apply(WEIGHT, du, g, at, w);
+    if (v->need[2] && dv) v->gin[2] = apply(DATA, g, dv, at, x);
+}
+static void j_both(cj_jvp_args *j)
+{
+    const conv_attrs at = *(const conv_attrs *)j->attrs;
+    cj_tensor *const *in = j->in, *const *t = j->tan;
+    j->tout[0] = sum_of(t[0] ? apply(DATA, t[0], in[1], at, in[2]) : NULL, t[1] ? apply(DATA, in[0], t[1], at, in[2]) : NULL);
+    j->tout[1] = sum_of(t[0] ? apply(WEIGHT, in[2], t[0], at, in[1]) : NULL, t[2] ? apply(WEIGHT, t[2], in[0], at, in[1]) : NULL);
+}
 
 /* Bilinear: f(t0, in1) + f(in0, t1). */
 static void bilinear(cj_jvp_args *j, int row)
@@ -222,7 +312,7 @@ static void bilinear(cj_jvp_args *j, int row)
     const conv_attrs at = *(const conv_attrs *)j->attrs;
     cj_tensor *left = j->tan[0] ? apply(row, j->tan[0], j->in[1], at, NULL) : NULL;
     cj_tensor *right = j->tan[1] ? apply(row, j->in[0], j->tan[1], at, NULL) : NULL;
-    cj_tensor *sum = left && right ? cj_add(left, right) : left ? left : right;
+    cj_tensor *sum = sum_of(left, right);
     if (j->nin > 2 && j->tan[2]) {
         cj_tensor *bias = over_points(j->tan[2], at.nd);
         sum = sum ? cj_add(sum, bias) : cj_expand(bias, cj__shape(j->out[0]));
@@ -233,14 +323,17 @@ static void j_conv(cj_jvp_args *j) { bilinear(j, CONV); }
 static void j_data(cj_jvp_args *j) { bilinear(j, DATA); }
 static void j_weight(cj_jvp_args *j) { bilinear(j, WEIGHT); }
 
-#define ROW(op_name, part, inputs)                                                                                                         \
+#define ROW(op_name, part, inputs, outputs)                                                                                                \
     {                                                                                                                                      \
-        .name = op_name, .family = "convolution", .kind = CJ_PRIMITIVE, .nin = inputs, .nout = 1, .attr_size = sizeof(conv_attrs),         \
-        .save_in = 3, .infer = infer_##part, .run = run_##part, .vjp = d_##part, .jvp_rule = CJ_JVP_OWN, .jvp = j_##part,                  \
-        .flops = flops_##part                                                                                                              \
+        .name = op_name, .family = "convolution", .kind = CJ_PRIMITIVE, .nin = inputs, .nout = outputs, .attr_size = sizeof(conv_attrs),   \
+        .save_in = (1 << (inputs < 0 ? 2 : inputs)) - 1, .infer = infer_##part, .run = run_##part, .vjp = d_##part,                        \
+        .jvp_rule = CJ_JVP_OWN, .jvp = j_##part, .flops = flops_##part                                                                     \
     }
 const cj_op cj__ops_conv[] = {
-    [CONV] = ROW("conv", conv, -1), [DATA] = ROW("conv_data", data, 2), [WEIGHT] = ROW("conv_weight", weight, 2)
+    [CONV] = ROW("conv", conv, -1, 1),
+    [DATA] = ROW("conv_data", data, 2, 1),
+    [WEIGHT] = ROW("conv_weight", weight, 2, 1),
+    [BOTH] = ROW("conv_gradients", both, 3, 2),
 };
 CJ_OP_TABLE(conv);
 
@@ -347,6 +440,13 @@ cj_tensor *cj__conv_weight(cj_tensor *x, cj_tensor *g, cj_shape kernel, const cj
     conv_attrs a;
     if (!attrs_of(x->ctx, x, &like, opts, &a)) return x->ctx->poison;
     return apply(WEIGHT, x, g, a, &like);
+}
+
+void cj__conv_gradients(cj_tensor *g, cj_tensor *w, cj_tensor *x, const cj_conv_opts *opts, cj_tensor **out)
+{
+    conv_attrs a;
+    out[0] = out[1] = x->ctx->poison;
+    if (attrs_of(x->ctx, x, w, opts, &a)) gradients(g, w, x, a, out);
 }
 
 cj_tensor *cj_conv_transpose(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_conv_transpose_opts *opts)

@@ -96,6 +96,7 @@ cj_tensor *cj__segment_sum(cj_tensor *x, int axis, cj_tensor *index, int64_t len
 bool cj__per_axis(cj_ctx *c, const char *op, const char *what, int64_t nd, int64_t all, cj_shape each, int64_t least, int64_t *out);
 /* The derivatives of convolution and of window sums that no other public operator is: for samples. */
 cj_tensor *cj__conv_weight(cj_tensor *x, cj_tensor *g, cj_shape kernel, const cj_conv_opts *opts);
+void cj__conv_gradients(cj_tensor *g, cj_tensor *w, cj_tensor *x, const cj_conv_opts *opts, cj_tensor **out); /* of x, of w */
 cj_tensor *cj__window_put(cj_tensor *g, cj_tensor *index, cj_shape size, const cj_pool_opts *opts);
 cj_tensor *cj__window_put_taps(cj_tensor *g, cj_tensor *x, const cj_pool_opts *opts); /* where x has its maxima */
 cj_tensor *cj__window_spread(cj_tensor *g, cj_shape size, const cj_pool_opts *opts);

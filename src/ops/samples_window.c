@@ -25,6 +25,16 @@ CALL(weight_of)
     return cj__conv_weight(in[0], in[1], s->shape, &o);
 }
 
+CALL(gradients_of)
+{
+    cj_conv_opts o = conv_opts(s);
+    cj_tensor *both[2];
+    (void)c;
+    cj__conv_gradients(in[0], in[1], in[2], &o, both);
+    for (int i = 0; i < 2; i++) both[i] = cj_flatten(both[i], 0);
+    return cj_cat(both, 2, 0);
+}
+
 /* at: kernel, stride, padding. */
 static cj_pool_opts pool_opts(const cj_sample *s) { return (cj_pool_opts){ .kernel = s->at[0], .stride = s->at[1], .padding = s->at[2] }; }
 CALL(pool_max)
@@ -80,17 +90,20 @@ void cj__samples_window(cj_sample_list *l, const char *name)
         { "two axes, padded", CJ_SHAPE(1, 2, 4, 5), CJ_SHAPE(2, 2, 3, 3), CJ_SHAPE(1, 2, 4, 5), { 1, 1, 1, 1 }, 18 },
         { "stride and groups", CJ_SHAPE(2, 4, 5, 5), CJ_SHAPE(2, 2, 3, 3), CJ_SHAPE(2, 2, 3, 3), { 2, 1, 1, 2 }, 18 },
         { "dilated, depthwise", CJ_SHAPE(1, 3, 7, 7), CJ_SHAPE(3, 1, 3, 3), CJ_SHAPE(1, 3, 3, 3), { 1, 0, 2, 3 }, 9 },
+        { "depthwise, padded", CJ_SHAPE(2, 5, 6, 9), CJ_SHAPE(5, 1, 3, 3), CJ_SHAPE(2, 5, 6, 9), { 1, 1, 1, 5 }, 9 },
         { "1x1", CJ_SHAPE(2, 3, 3, 4), CJ_SHAPE(4, 3, 1, 1), CJ_SHAPE(2, 4, 3, 4), { 1, 0, 1, 1 }, 4 },
         { "three axes", CJ_SHAPE(1, 2, 3, 4, 3), CJ_SHAPE(2, 2, 2, 2, 2), CJ_SHAPE(1, 2, 2, 3, 2), { 1, 0, 1, 1 }, 16 },
         { "empty batch", CJ_SHAPE(0, 3, 7), CJ_SHAPE(2, 3, 3), CJ_SHAPE(0, 2, 5), { 1, 0, 1, 1 }, 9 },
         { "large", CJ_SHAPE(3, 20, 33, 31), CJ_SHAPE(37, 20, 3, 3), CJ_SHAPE(3, 37, 33, 31), { 1, 1, 1, 1 }, 3069 },
     };
     for (size_t i = 0; i < sizeof convs / sizeof convs[0]; i++) {
-        const unsigned flags = CJ_SAMPLE_EXACT | CJ_SAMPLE_FLOAT | (i == 7 ? CJ_SAMPLE_LARGE : 0);
+        const unsigned flags = CJ_SAMPLE_EXACT | CJ_SAMPLE_FLOAT | (i == sizeof convs / sizeof convs[0] - 1 ? CJ_SAMPLE_LARGE : 0);
         cj_sample *s = NULL;
         if (IS("conv")) s = input(input(add(l, convs[i].label, convolve, flags), convs[i].x, real), convs[i].w, real);
         if (IS("conv_data")) s = input(input(add(l, convs[i].label, convolve_transposed, flags), convs[i].y, real), convs[i].w, real);
         if (IS("conv_weight")) s = input(input(add(l, convs[i].label, weight_of, flags), convs[i].x, real), convs[i].y, real);
+        if (IS("conv_gradients"))
+            s = input(input(input(add(l, convs[i].label, gradients_of, flags), convs[i].y, real), convs[i].w, real), convs[i].x, real);
         if (!s) continue;
         memcpy(s->at, convs[i].at, sizeof s->at);
         s->shape.ndim = convs[i].w.ndim - 2;

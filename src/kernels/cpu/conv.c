@@ -523,3 +523,23 @@ void CJ_K(cj__conv)(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, cj
     else if (pass == CJ_CONV_WEIGHT) CJ_K(cj__conv_weight)(pool, v, t, a, b, result, workspace);
     else gather(pool, v, pass == CJ_CONV_DATA, t, a, b, result, workspace);
 }
+
+size_t CJ_K(cj__conv_both_workspace)(const cj_conv_shape *v, const cj_conv_shape *w, cj_dtype t, int threads)
+{
+    if (threads < 1) threads = 1;
+    if (t != CJ_F64 && depthwise(v)) return CJ_K(cj__conv_depthwise_both_workspace)(v, w, t, threads);
+    const size_t data = CJ_K(cj__conv_workspace)(v, CJ_CONV_DATA, t, threads),
+                 weight = CJ_K(cj__conv_workspace)(w, CJ_CONV_WEIGHT, t, threads);
+    return data > weight ? data : weight;
+}
+
+void CJ_K(cj__conv_both)(cj_pool *pool, const cj_conv_shape *v, const cj_conv_shape *w, cj_dtype t, const void *dy, const void *weights,
+                         const void *x, void *dx, void *dw, void *workspace)
+{
+    if (t != CJ_F64 && depthwise(v)) {
+        CJ_K(cj__conv_depthwise_both)(pool, v, w, t, dy, weights, x, dx, dw, workspace);
+        return;
+    }
+    CJ_K(cj__conv)(pool, v, CJ_CONV_DATA, t, dy, weights, dx, workspace);
+    CJ_K(cj__conv)(pool, w, CJ_CONV_WEIGHT, t, x, dy, dw, workspace);
+}

@@ -44,5 +44,9 @@ typedef void cj_conv_pack_fn(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass
                              void *workspace);
 typedef void cj_conv_fn(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, const void *a, const void *b, void *result,
                         void *workspace);
+/* Both derivatives: dx of dy and w, with shape v, and dw of x and dy, with shape w; they may differ in how x and dx lie.  The bits are those of the two passes. */
+typedef size_t cj_conv_both_workspace_fn(const cj_conv_shape *v, const cj_conv_shape *w, cj_dtype t, int threads);
+typedef void cj_conv_both_fn(cj_pool *pool, const cj_conv_shape *v, const cj_conv_shape *w, cj_dtype t, const void *dy, const void *weights,
+                             const void *x, void *dx, void *dw, void *workspace);
 
 #endif

@@ -18,7 +18,6 @@ enum {
     TAPS = 4,                            /* the same of taps */
     WIDE = GEMM_REGISTERS == 32 ? 4 : 2, /* vectors of channels: whole pixels are read in one go */
     LINES = 16,                          /* of the source, read at a time */
-    STREAM_BYTES = 64 << 20, /* results that no cache keeps for the next operator are written past all of them, where a window slides */
 };
 
 typedef struct depthwise_plan {
@@ -214,17 +213,11 @@ static int slide_along(const depthwise_job *j, const conv_source *s, int64_t lin
 static void slide_result(const depthwise_job *j, const conv_source *s, int64_t line, int64_t begin, int64_t end, int64_t c0,
                          int64_t channels, float *y, int64_t y_step)
 {
-    const depthwise_plan *p = j->p;
-    const conv_axis *ay = &j->f.axis[1];
     source_line lines[LINES];
     slide_line t;
     const int count = slide_along(j, s, line, begin, end, y, y_step, lines, &t);
-    const bool stream = plain_image(&p->result) && j->v->n * p->channels * p->result.pixels * 4 >= STREAM_BYTES &&
-                        (uintptr_t)y % (VL * sizeof *y) == 0 && y_step % VL == 0;
-    for (int l = 0; l < count; l++) t.w[l] = j->shared + c0 + lines[l].k * p->channels;
-    if (!j->c.copied && count == ay->taps && (line % ay->points + 1) * ay->mul + ay->off0 + (ay->taps - 1) * ay->off_step < ay->size)
-        t.x_next = ay->mul * s->line_floats;
-    if (count) slide_points(t, stream ? SLIDE_STREAM : SLIDE_GATHER, count, channels);
+    for (int l = 0; l < count; l++) t.w[l] = j->shared + c0 + lines[l].k * j->p->channels;
+    if (count) slide_points(t, SLIDE_GATHER, count, channels);
     for (int64_t x = begin; !count && x < end; x++, y += y_step) memset(y, 0, (size_t)channels * sizeof *y);
 }
 
@@ -245,56 +238,57 @@ static int slide_sums(const depthwise_job *j, const conv_source *s, int64_t line
     return two ? 2 : 1;
 }
 
-/* Tasks: (image, band, block of channels). */
-static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
+/* A band of an image, a block of channels. */
+static void gather_band(const depthwise_job *j, int64_t n, int64_t band, int64_t block, int worker)
 {
-    const depthwise_job *j = arg;
     const depthwise_plan *p = j->p;
     const conv_axis *ax = &j->f.axis[2];
     const int64_t *size = p->data ? j->v->in : j->v->out;
-    const bool direct = plain_image(&p->result);
+    const bool direct = plain_image(&p->result), sliding = slides(&j->f);
     float *copy = (float *)(void *)(j->workers + (size_t)worker * p->worker_bytes), *sums = copy + p->source_floats,
           *turned = sums + p->out_floats;
     float *out[BAND_POINTS];
-    const bool sliding = slides(&j->f);
     int64_t low = 0, high = ax->points, some; /* points all of whose taps along x lie inside */
     if (ax->taps) {
         conv_inside(ax, ax->off0, 0, ax->points, &low, &some);
         conv_inside(ax, ax->off0 + (ax->taps - 1) * ax->off_step, 0, ax->points, &some, &high);
         if (high < low) low = high = 0;
     }
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t block = task % p->blocks, band = task / p->blocks % j->bands, n = task / p->blocks / j->bands;
-        const int64_t c0 = block * BLOCK, channels = conv_min(BLOCK, p->channels - c0);
-        const int64_t p0 = band * p->band, p1 = conv_min(p0 + p->band, j->f.points);
-        const conv_source s = conv_source_of(&j->f, &j->c, &p->source, j->a, n, c0, channels, p0, p1, copy);
-        for (int64_t at = p0; at < p1;) {
-            const int64_t line = at / ax->points, from = at - line * ax->points, to = conv_min(ax->points, from + p1 - at);
-            if (sliding) {
-                float *y = direct ? (float *)(uintptr_t)conv_at(&p->result, j->y, n, c0, conv_place(&j->f, size, at))
-                                  : sums + (at - p0) * channels;
-                slide_result(j, &s, line, from, to, c0, channels, y, direct ? p->channels : channels);
-                at += to - from;
-                continue;
-            }
-            if (direct)
-                conv_places(&j->f, size, (float *)(uintptr_t)conv_at(&p->result, j->y, n, c0, 0), p->channels, at, at + to - from, 1, out);
-            else
-                for (int64_t x = from; x < to; x++) out[x - from] = sums + (at + x - from - p0) * channels;
-            const int64_t l = conv_min(conv_max(low, from), to), h = conv_min(conv_max(high, l), to);
-            source_line lines[LINES];
-            line_work t = { .x = ax, .line = lines, .pixel = s.pixel, .w = j->shared + c0, .w_row = p->channels };
-            int64_t tap = 0;
-            do {
-                t.lines = source_lines(j, &s, line, &tap, lines);
-                work_line(&t, from, to, l, h, channels, out);
-                t.add = true;
-            } while (tap < j->f.axis[0].taps * j->f.axis[1].taps);
-            at += to - from;
+    const int64_t c0 = block * BLOCK, channels = conv_min(BLOCK, p->channels - c0);
+    const int64_t p0 = band * p->band, p1 = conv_min(p0 + p->band, j->f.points);
+    const conv_source s = conv_source_of(&j->f, &j->c, &p->source, j->a, n, c0, channels, p0, p1, copy);
+    for (int64_t at = p0, from, to; at < p1; at += to - from) {
+        const int64_t line = at / ax->points;
+        from = at - line * ax->points, to = conv_min(ax->points, from + p1 - at);
+        if (sliding) {
+            float *y =
+                direct ? (float *)(uintptr_t)conv_at(&p->result, j->y, n, c0, conv_place(&j->f, size, at)) : sums + (at - p0) * channels;
+            slide_result(j, &s, line, from, to, c0, channels, y, direct ? p->channels : channels);
+            continue;
         }
-        if (!direct) conv_store(&j->f, size, &p->result, j->y, n, c0, channels, p0, p1, sums, channels, turned);
+        if (direct)
+            conv_places(&j->f, size, (float *)(uintptr_t)conv_at(&p->result, j->y, n, c0, 0), p->channels, at, at + to - from, 1, out);
+        else
+            for (int64_t x = from; x < to; x++) out[x - from] = sums + (at + x - from - p0) * channels;
+        const int64_t l = conv_min(conv_max(low, from), to), h = conv_min(conv_max(high, l), to);
+        source_line lines[LINES];
+        line_work t = { .x = ax, .line = lines, .pixel = s.pixel, .w = j->shared + c0, .w_row = p->channels };
+        int64_t tap = 0;
+        do {
+            t.lines = source_lines(j, &s, line, &tap, lines);
+            work_line(&t, from, to, l, h, channels, out);
+            t.add = true;
+        } while (tap < j->f.axis[0].taps * j->f.axis[1].taps);
     }
-    if (sliding) vstream_end();
+    if (!direct) conv_store(&j->f, size, &p->result, j->y, n, c0, channels, p0, p1, sums, channels, turned);
+}
+
+/* Tasks: (image, band, block of channels). */
+static void gather_tasks(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const depthwise_job *j = arg;
+    for (int64_t task = begin; task < end; task++)
+        gather_band(j, task / j->p->blocks / j->bands, task / j->p->blocks % j->bands, task % j->p->blocks, worker);
 }
 
 /* ---- weight ----------------------------------------------------------------------------------------------------------------------------------------------- */
@@ -357,48 +351,49 @@ static void weight_line(const conv_axis *ax, const float *from, int64_t pixel, c
     }
 }
 
+/* The sums of an image: of a block of channels, begun with the first band. */
+static void weight_band(const depthwise_job *j, int64_t n, int64_t band, int64_t block, int worker)
+{
+    const depthwise_plan *p = j->p;
+    const conv_axis *ax = &j->f.axis[2];
+    const bool direct = plain_image(&p->result), sliding = slides(&j->f);
+    float *copy = (float *)(void *)(j->workers + (size_t)worker * p->worker_bytes), *turned = copy + p->source_floats;
+    const int64_t c0 = block * BLOCK, channels = conv_min(BLOCK, p->channels - c0);
+    const int64_t p0 = band * p->band, p1 = conv_min(p0 + p->band, j->f.points);
+    float *sums = j->shared + n * p->sums + c0;
+    for (int64_t k = 0; k < p->window && band == 0; k++) memset(sums + k * p->channels, 0, (size_t)channels * sizeof *sums);
+    const conv_source s = conv_source_of(&j->f, &j->c, &p->source, j->a, n, c0, channels, p0, p1, copy);
+    if (!direct) conv_load(&p->result, j->b, n, c0, channels, p0, p1 - p0, turned, channels);
+    const float *dy = direct ? (const float *)(const void *)conv_at(&p->result, j->b, n, c0, p0) : turned;
+    const int64_t dy_pixel = direct ? p->channels : channels;
+    for (int64_t at = p0, from, to, count = 1; at < p1; at += (to - from) * count) {
+        const int64_t line = at / ax->points;
+        from = at - line * ax->points, to = conv_min(ax->points, from + p1 - at);
+        if (sliding) {
+            count = slide_sums(j, &s, line, from, to, p1 - at, channels, dy + (at - p0) * dy_pixel, dy_pixel, sums);
+            continue;
+        }
+        source_line lines[LINES];
+        for (int64_t tap = 0; tap < j->f.axis[0].taps * j->f.axis[1].taps;) {
+            const int found = source_lines(j, &s, line, &tap, lines);
+            for (int l = 0; l < found; l++)
+                for (int64_t c = 0; c < channels;) {
+                    const int lanes = (int)conv_min(VL, channels - c);
+                    const float *x = lines[l].from + c, *g = dy + (at - p0 - from) * dy_pixel + c;
+                    const bool wide = channels - c >= WIDE * VL;
+                    weight_line(ax, x, s.pixel, g, dy_pixel, sums + lines[l].k * p->channels + c, p->channels, from, to, lanes, wide);
+                    c += wide ? WIDE * VL : VL;
+                }
+        }
+    }
+}
+
 /* Tasks: (image, block of channels). */
 static void weight_tasks(void *arg, int64_t begin, int64_t end, int worker)
 {
     const depthwise_job *j = arg;
-    const depthwise_plan *p = j->p;
-    const conv_axis *ax = &j->f.axis[2];
-    const bool direct = plain_image(&p->result);
-    float *copy = (float *)(void *)(j->workers + (size_t)worker * p->worker_bytes), *turned = copy + p->source_floats;
-    const bool sliding = slides(&j->f);
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t n = task / p->blocks, c0 = task % p->blocks * BLOCK, channels = conv_min(BLOCK, p->channels - c0);
-        float *sums = j->shared + n * p->sums + c0;
-        for (int64_t k = 0; k < p->window; k++) memset(sums + k * p->channels, 0, (size_t)channels * sizeof *sums);
-        for (int64_t p0 = 0; p0 < j->f.points; p0 += p->band) {
-            const int64_t p1 = conv_min(p0 + p->band, j->f.points);
-            const conv_source s = conv_source_of(&j->f, &j->c, &p->source, j->a, n, c0, channels, p0, p1, copy);
-            if (!direct) conv_load(&p->result, j->b, n, c0, channels, p0, p1 - p0, turned, channels);
-            const float *dy = direct ? (const float *)(const void *)conv_at(&p->result, j->b, n, c0, p0) : turned;
-            const int64_t dy_pixel = direct ? p->channels : channels;
-            for (int64_t at = p0; at < p1;) {
-                const int64_t line = at / ax->points, from = at - line * ax->points, to = conv_min(ax->points, from + p1 - at);
-                if (sliding) {
-                    at += (to - from) * slide_sums(j, &s, line, from, to, p1 - at, channels, dy + (at - p0) * dy_pixel, dy_pixel, sums);
-                    continue;
-                }
-                source_line lines[LINES];
-                for (int64_t tap = 0; tap < j->f.axis[0].taps * j->f.axis[1].taps;) {
-                    const int count = source_lines(j, &s, line, &tap, lines);
-                    for (int l = 0; l < count; l++)
-                        for (int64_t c = 0; c < channels;) {
-                            const int lanes = (int)conv_min(VL, channels - c);
-                            const float *x = lines[l].from + c, *g = dy + (at - p0 - from) * dy_pixel + c;
-                            float *to_sums = sums + lines[l].k * p->channels + c;
-                            const bool wide = channels - c >= WIDE * VL;
-                            weight_line(ax, x, s.pixel, g, dy_pixel, to_sums, p->channels, from, to, lanes, wide);
-                            c += wide ? WIDE * VL : VL;
-                        }
-                }
-                at += to - from;
-            }
-        }
-    }
+    for (int64_t task = begin; task < end; task++)
+        for (int64_t band = 0; band < j->bands; band++) weight_band(j, task / j->p->blocks, band, task % j->p->blocks, worker);
 }
 
 static void finish_weight(const depthwise_job *j)
@@ -419,27 +414,85 @@ size_t CJ_K(cj__conv_depthwise_workspace)(const cj_conv_shape *v, cj_conv_pass p
     return p.shared_bytes + (size_t)threads * p.worker_bytes;
 }
 
+/* The job of a pass, its weights in the order that is read. */
+static depthwise_job job_of(const cj_conv_shape *v, const depthwise_plan *p, const void *a, const void *b, void *result, void *workspace)
+{
+    depthwise_job j = { .v = v, .p = p, .a = a, .b = b, .y = result, .shared = workspace, .workers = (char *)workspace + p->shared_bytes };
+    const cj_dtype t = p->source.t;
+    if (p->pass == CJ_CONV_WEIGHT) return j;
+    for (int64_t i = 0; i < p->window * p->channels && !b; i++) j.shared[i] = (float)v->weight;
+    for (int64_t k = 0; k < p->window && b; k++)
+        CJ_K(cj__convert_strided)(t, (const char *)b + k * cj__elem_size(t), p->window, CJ_F32, j.shared + k * p->channels, p->channels);
+    return j;
+}
+
+static bool next_phase(depthwise_job *j, int64_t i)
+{
+    j->f = conv_phase_of(j->v, j->p->data, i);
+    if (!j->f.points) return false;
+    j->c = conv_copy_of(&j->f, plain_image(&j->p->source), BLOCK, j->p->band, false);
+    j->bands = (j->f.points + j->p->band - 1) / j->p->band;
+    return true;
+}
+
 void CJ_K(cj__conv_depthwise)(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, const void *a, const void *b,
                               void *result, void *workspace)
 {
     const depthwise_plan p = depthwise_plan_of(v, pass, t);
-    depthwise_job j = { .v = v, .p = &p, .a = a, .b = b, .y = result, .shared = workspace, .workers = (char *)workspace + p.shared_bytes };
+    depthwise_job j = job_of(v, &p, a, b, result, workspace);
     const bool weight = pass == CJ_CONV_WEIGHT;
     if (weight && !v->n) {
         memset(result, 0, (size_t)(p.window * p.channels * cj__elem_size(t)));
         return;
     }
-    for (int64_t i = 0; i < p.window * p.channels && !weight && !b; i++) j.shared[i] = (float)v->weight;
-    for (int64_t k = 0; k < p.window && !weight && b; k++)
-        CJ_K(cj__convert_strided)(t, (const char *)b + k * cj__elem_size(t), p.window, CJ_F32, j.shared + k * p.channels, p.channels);
     for (int64_t i = 0; i < p.phases; i++) {
-        j.f = conv_phase_of(v, p.data, i);
-        if (!j.f.points) continue;
-        j.c = conv_copy_of(&j.f, plain_image(&p.source), BLOCK, p.band, false);
-        j.bands = (j.f.points + p.band - 1) / p.band;
+        if (!next_phase(&j, i)) continue;
         const int64_t points = weight ? j.f.points : conv_min(p.band, j.f.points);
         cj__parallel_for(pool, v->n * p.blocks * (weight ? 1 : j.bands), conv_max(1, 16384 / (points * p.window * VL)),
                          weight ? weight_tasks : gather_tasks, &j);
     }
     if (weight) finish_weight(&j);
+}
+
+/* ---- both derivatives in one sweep: dy is read from memory once --------------------------------------------------------------------------------------------------- */
+
+typedef struct both_jobs {
+    depthwise_job data, weight;
+} both_jobs;
+
+/* Tasks: (image, block of channels). */
+static void both_tasks(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const both_jobs *j = arg;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t blocks = j->data.p->blocks, n = task / blocks, block = task % blocks;
+        for (int64_t band = 0; band < conv_max(j->data.bands, j->weight.bands); band++) {
+            if (band < j->data.bands) gather_band(&j->data, n, band, block, worker);
+            if (band < j->weight.bands) weight_band(&j->weight, n, band, block, worker);
+        }
+    }
+}
+
+size_t CJ_K(cj__conv_depthwise_both_workspace)(const cj_conv_shape *v, const cj_conv_shape *w, cj_dtype t, int threads)
+{
+    return CJ_K(cj__conv_depthwise_workspace)(v, CJ_CONV_DATA, t, threads) +
+           CJ_K(cj__conv_depthwise_workspace)(w, CJ_CONV_WEIGHT, t, threads);
+}
+
+void CJ_K(cj__conv_depthwise_both)(cj_pool *pool, const cj_conv_shape *v, const cj_conv_shape *w, cj_dtype t, const void *dy,
+                                   const void *weights, const void *x, void *dx, void *dw, void *workspace)
+{
+    const int threads = cj__pool_threads(pool);
+    const depthwise_plan pd = depthwise_plan_of(v, CJ_CONV_DATA, t), pw = depthwise_plan_of(w, CJ_CONV_WEIGHT, t);
+    char *second = (char *)workspace + CJ_K(cj__conv_depthwise_workspace)(v, CJ_CONV_DATA, t, threads);
+    if (pd.phases > 1 || !v->n || v->n * pd.blocks < 4 * threads) { /* nothing to gain, or too few tasks: the bits are the same */
+        CJ_K(cj__conv_depthwise)(pool, v, CJ_CONV_DATA, t, dy, weights, dx, workspace);
+        CJ_K(cj__conv_depthwise)(pool, w, CJ_CONV_WEIGHT, t, x, dy, dw, second);
+        return;
+    }
+    both_jobs j = { job_of(v, &pd, dy, weights, dx, workspace), job_of(w, &pw, x, dy, dw, second) };
+    next_phase(&j.data, 0);
+    next_phase(&j.weight, 0);
+    cj__parallel_for(pool, v->n * pd.blocks, conv_max(1, 8192 / (j.data.f.points * pd.window * VL + 1)), both_tasks, &j);
+    finish_weight(&j.weight);
 }

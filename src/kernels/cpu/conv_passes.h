@@ -12,6 +12,8 @@ void CJ_K(cj__conv_weight)(cj_pool *pool, const cj_conv_shape *v, cj_dtype t, co
 /* conv_depthwise.c: c = o = 1 in every group, all passes; f32, bf16, f16.  Weights NULL: v->weight. */
 cj_conv_workspace_fn CJ_K(cj__conv_depthwise_workspace);
 cj_conv_fn CJ_K(cj__conv_depthwise);
+cj_conv_both_workspace_fn CJ_K(cj__conv_depthwise_both_workspace);
+cj_conv_both_fn CJ_K(cj__conv_depthwise_both);
 
 /* conv_f64.c: all passes in f64.  Weights NULL: v->weight, of a depthwise convolution. */
 void CJ_K(cj__conv_f64)(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, const double *a, const double *b, double *result);

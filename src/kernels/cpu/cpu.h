@@ -152,6 +152,8 @@ typedef struct cj_cpu_kernels {
     cj_conv_workspace_fn *conv_workspace;
     cj_conv_packed_fn *conv_packed;
     cj_conv_pack_fn *conv_pack;
+    cj_conv_both_fn *conv_both;
+    cj_conv_both_workspace_fn *conv_both_workspace;
     cj_fft_fn *fft;
     cj_fft_workspace_fn *fft_workspace;
     cj_fft_split_fn *fft_split;

@@ -24,8 +24,6 @@ GEMM_INLINE vf vzero(void) { return _mm512_setzero_ps(); }
 GEMM_INLINE vf vset1(float x) { return _mm512_set1_ps(x); }
 GEMM_INLINE vf vload(const float *p) { return _mm512_loadu_ps(p); }
 GEMM_INLINE void vstore(float *p, vf x) { _mm512_storeu_ps(p, x); }
-GEMM_INLINE void vstream(float *p, vf x) { _mm512_stream_ps(p, x); } /* past the caches; p is aligned */
-GEMM_INLINE void vstream_end(void) { _mm_sfence(); }
 GEMM_INLINE vf vadd(vf a, vf b) { return _mm512_add_ps(a, b); }
 GEMM_INLINE vf vfma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 GEMM_INLINE vf vrelu(vf x) { return _mm512_max_ps(_mm512_setzero_ps(), x); } /* a NaN in the second operand comes through */
@@ -58,8 +56,6 @@ GEMM_INLINE vf vzero(void) { return _mm256_setzero_ps(); }
 GEMM_INLINE vf vset1(float x) { return _mm256_set1_ps(x); }
 GEMM_INLINE vf vload(const float *p) { return _mm256_loadu_ps(p); }
 GEMM_INLINE void vstore(float *p, vf x) { _mm256_storeu_ps(p, x); }
-GEMM_INLINE void vstream(float *p, vf x) { _mm256_stream_ps(p, x); }
-GEMM_INLINE void vstream_end(void) { _mm_sfence(); }
 GEMM_INLINE vf vadd(vf a, vf b) { return _mm256_add_ps(a, b); }
 GEMM_INLINE vf vfma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 GEMM_INLINE vf vrelu(vf x) { return _mm256_max_ps(_mm256_setzero_ps(), x); }
@@ -122,11 +118,6 @@ GEMM_INLINE vf vswap_halves(vf x) { return (vf){ x[2], x[3], x[0], x[1] }; }
 #define VKEEP(x) __asm__("" : "+v"(x))
 #else
 #define VKEEP(x) ((void)0)
-#endif
-
-#if !(defined CJ_ISA_AVX512 || defined CJ_ISA_AVX2)
-GEMM_INLINE void vstream(float *p, vf x) { vstore(p, x); }
-GEMM_INLINE void vstream_end(void) {}
 #endif
 
 #if VL == 4 /* no masks: the tiles leave the ragged edge to scalar code, so only the number of lanes is kept */

@@ -13,6 +13,8 @@ cj_conv_fn CJ_K(cj__conv);
 cj_conv_workspace_fn CJ_K(cj__conv_workspace);
 cj_conv_packed_fn CJ_K(cj__conv_packed);
 cj_conv_pack_fn CJ_K(cj__conv_pack);
+cj_conv_both_fn CJ_K(cj__conv_both);
+cj_conv_both_workspace_fn CJ_K(cj__conv_both_workspace);
 cj_fft_fn CJ_K(cj__fft);
 cj_fft_workspace_fn CJ_K(cj__fft_workspace);
 cj_fft_split_fn CJ_K(cj__fft_split);
@@ -107,6 +109,8 @@ const cj_cpu_kernels CJ_K(cj__cpu) = {
     .conv_workspace = CJ_K(cj__conv_workspace),
     .conv_packed = CJ_K(cj__conv_packed),
     .conv_pack = CJ_K(cj__conv_pack),
+    .conv_both = CJ_K(cj__conv_both),
+    .conv_both_workspace = CJ_K(cj__conv_both_workspace),
     .fft = CJ_K(cj__fft),
     .fft_workspace = CJ_K(cj__fft_workspace),
     .fft_split = CJ_K(cj__fft_split),
