@@ -258,6 +258,7 @@ static int64_t reach(const keys *k, int64_t vector)
 /* to[key][query] = start[query] + rows of keys · lanes of queries */
 static void scores(const keys *k, const queries *b, const real *rows, int64_t width, const real *lanes, const real *start, real *to)
 {
+    static const real zeros[BLOCK];
     for (int i = 0; i < k->pieces; i++) {
         const piece *p = &k->piece[i];
         const tile t = { .a = rows + (k->first + p->begin) * width,
@@ -268,7 +269,7 @@ static void scores(const keys *k, const queries *b, const real *rows, int64_t wi
                          .b_row = BLOCK,
                          .c_row = BLOCK,
                          .k = width,
-                         .start = start ? start + p->from * LANES : NULL };
+                         .start = (start ? start : zeros) + p->from * LANES };
         product_of(t, p->end - p->begin, b->n_vectors - p->from, PLAIN);
     }
 }
@@ -294,8 +295,15 @@ static void spread(const keys *k, const queries *b, const real *rows, int64_t wi
 {
     for (int i = 0; i < k->pieces; i++) {
         const piece *p = &k->piece[i];
-        product(width, b->n_vectors - p->from, p->end - p->begin, rows + (k->first + p->begin) * width, 1, width,
-                weights + p->begin * BLOCK + p->from * LANES, BLOCK, to + p->from * LANES, BLOCK, true);
+        const tile t = { .a = rows + (k->first + p->begin) * width,
+                         .b = weights + p->begin * BLOCK + p->from * LANES,
+                         .c = to + p->from * LANES,
+                         .a_row = 1,
+                         .a_col = width,
+                         .b_row = BLOCK,
+                         .c_row = BLOCK,
+                         .k = p->end - p->begin };
+        product_of(t, width, b->n_vectors - p->from, SPREAD);
     }
 }
 /* to[key][·] += weights[key][query] · rows of queries */
@@ -303,8 +311,15 @@ static void gather(const keys *k, const queries *b, const real *weights, const r
 {
     for (int i = 0; i < k->pieces; i++) {
         const piece *p = &k->piece[i];
-        product(p->end - p->begin, vectors(width), (b->n_vectors - p->from) * LANES, weights + p->begin * BLOCK + p->from * LANES, BLOCK, 1,
-                rows + p->from * LANES * padded(width), padded(width), to + p->begin * padded(width), padded(width), true);
+        const tile t = { .a = weights + p->begin * BLOCK + p->from * LANES,
+                         .b = rows + p->from * LANES * padded(width),
+                         .c = to + p->begin * padded(width),
+                         .a_row = BLOCK,
+                         .a_col = 1,
+                         .b_row = padded(width),
+                         .c_row = padded(width),
+                         .k = (b->n_vectors - p->from) * LANES };
+        product_of(t, p->end - p->begin, vectors(width), GATHER);
     }
 }
 
@@ -502,7 +517,7 @@ static void forward_block(const cj_attention_job *j, room *r, const head *x, int
     for (int64_t i = 0; i < BLOCK; i += LANES) vr_store(now.top + i, never), vr_store(now.sum + i, zero);
     for (int64_t at = 0; at < b.keys; at += BLOCK) {
         const keys k = keys_of(j, x, &b, at);
-        if (at == 0 || r->bias || r->keep || k.border) weights_from_top(j, r, x, &b, &k, &now);
+        if (b.keys < BLOCK || r->bias || r->keep || k.border) weights_from_top(j, r, x, &b, &k, &now);
         else weights_plain(j, r, x, &b, &k, &now);
         spread(&k, &b, x->v, j->dv, r->s, r->out_t);
     }

@@ -3,40 +3,44 @@
 #ifndef CJ_KERNELS_CPU_ATTENTION_TILE_H
 #define CJ_KERNELS_CPU_ATTENTION_TILE_H
 
-/* What becomes of the sums before they are stored: themselves, 2^sum, or sum times what lies in the same place of another matrix. */
-typedef enum ending { PLAIN, EXPS, TIMES, ENDINGS } ending;
+/* What becomes of the sums before they are stored: they are added to what is there, or stored as they are, as 2^sum, or times what lies in the same place of another matrix.
+ * SPREAD and GATHER both add; A has columns that lie closely for SPREAD (a_row is 1), rows for all others (a_col is 1). */
+typedef enum ending { SPREAD, GATHER, PLAIN, EXPS, TIMES, ENDINGS } ending;
 
 typedef struct tile {
     const real *a, *b;
     real *c;
     int64_t a_row, a_col, b_row, c_row, k;
-    bool add;
-    const real *start; /* what every row begins with instead of 0, or NULL */
+    const real *start; /* what every row begins with, where nothing is added */
     const real *other; /* TIMES: rows as those of c */
     real *total;       /* EXPS: to which the rows are added, or NULL */
 } tile;
 
 #define UNROLL _Pragma("GCC unroll 16")
 
-/* `count` times R rows by V vectors, with all sums in registers.  Rows are addressed as one pointer per four plus 0 … 3 strides: 12 rows need 6 registers. */
+/* `count` times R rows by V vectors, with all sums in registers.  Rows of A are addressed as one pointer per four plus 0 … 3 strides: 12 rows need 6 registers.  Rows of C have a pointer
+ * that runs; HERE keeps the compiler from making one for every row, all of which would lie on the stack. */
+#define HERE(...) __asm__("" : __VA_ARGS__)
 CJ_INLINE void tile_run(const tile *t, int64_t count, const int R, const int V, const ending end)
 {
-    int64_t row1 = t->a_row, row2 = 2 * row1, row3 = 3 * row1;
-    const int64_t a_col = t->a_col, b_row = t->b_row, c_row = t->c_row, k = t->k;
-    const real *a = t->a;
+    int64_t row1 = end == SPREAD ? 1 : t->a_row, row2 = 2 * row1, row3 = 3 * row1;
+    const int64_t a_col = end == SPREAD ? t->a_col : 1, b_row = t->b_row, c_row = t->c_row;
+    const real *a = t->a, *other = t->other;
     real *c = t->c;
-    const real *other = t->other, *start = t->start;
-    const bool add = t->add;
-    __asm__("" : "+r"(row1), "+r"(row2), "+r"(row3)); /* or the compiler makes a running pointer for every row, which would spill */
-    for (; count > 0; count--, a += R * row1, c += R * c_row) {
+    if (end != SPREAD) HERE("+r"(row1), "+r"(row2), "+r"(row3));
+    for (; count > 0; count--, a += R * row1) {
         vr sum[12][4];
-        if (add) {
-            UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) sum[i][v] = vr_load(c + i * c_row + v * LANES);
-        } else if (start) {
-            UNROLL for (int v = 0; v < V; v++) sum[0][v] = vr_load(start + v * LANES);
-            UNROLL for (int i = 1; i < R; i++) UNROLL for (int v = 0; v < V; v++) sum[i][v] = sum[0][v];
+        if (end == SPREAD || end == GATHER) {
+            real *to = c;
+            UNROLL for (int i = 0; i < R; i++)
+            {
+                UNROLL for (int v = 0; v < V; v++) sum[i][v] = vr_load(to + v * LANES);
+                to += c_row;
+                HERE("+r"(to));
+            }
         } else {
-            UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++) sum[i][v] = vr_set1(0);
+            UNROLL for (int v = 0; v < V; v++) sum[0][v] = vr_load(t->start + v * LANES);
+            UNROLL for (int i = 1; i < R; i++) UNROLL for (int v = 0; v < V; v++) sum[i][v] = sum[0][v];
         }
         const real *a0 = a, *a4 = a0 + 4 * row1, *a8 = a0 + 8 * row1, *b = t->b;
 #define STEP                                                                                                                               \
@@ -54,7 +58,7 @@ CJ_INLINE void tile_run(const tile *t, int64_t count, const int R, const int V, 
         if (R > 4) a4 += a_col;                                                                                                            \
         if (R > 8) a8 += a_col;                                                                                                            \
     } while (0)
-        int64_t p = k;
+        int64_t p = t->k;
         for (; p > 3; p -= 4) {
             STEP;
             STEP;
@@ -63,13 +67,21 @@ CJ_INLINE void tile_run(const tile *t, int64_t count, const int R, const int V, 
         }
         for (; p > 0; p--) STEP;
 #undef STEP
-        UNROLL for (int i = 0; i < R; i++) UNROLL for (int v = 0; v < V; v++)
+        UNROLL for (int i = 0; i < R; i++)
         {
-            if (end == EXPS) sum[i][v] = vr_exp2(sum[i][v]);
-            if (end == TIMES) sum[i][v] = sum[i][v] * vr_load(other + i * c_row + v * LANES);
-            vr_store(c + i * c_row + v * LANES, sum[i][v]);
+            UNROLL for (int v = 0; v < V; v++)
+            {
+                if (end == EXPS) sum[i][v] = vr_exp2(sum[i][v]);
+                if (end == TIMES) sum[i][v] = sum[i][v] * vr_load(other + v * LANES);
+                vr_store(c + v * LANES, sum[i][v]);
+            }
+            c += c_row;
+            HERE("+r"(c));
+            if (end == TIMES) {
+                other += c_row;
+                HERE("+r"(other));
+            }
         }
-        if (end == TIMES) other += R * c_row;
         if (end == EXPS && t->total) {
             UNROLL for (int v = 0; v < V; v++)
             {
@@ -83,6 +95,8 @@ CJ_INLINE void tile_run(const tile *t, int64_t count, const int R, const int V, 
 
 typedef void tile_fn(const tile *t, int64_t count);
 #define TILE(R, V)                                                                                                                         \
+    static void spread_##R##x##V(const tile *t, int64_t count) { tile_run(t, count, R, V, SPREAD); }                                       \
+    static void gather_##R##x##V(const tile *t, int64_t count) { tile_run(t, count, R, V, GATHER); }                                       \
     static void tile_##R##x##V(const tile *t, int64_t count) { tile_run(t, count, R, V, PLAIN); }                                          \
     static void exps_##R##x##V(const tile *t, int64_t count) { tile_run(t, count, R, V, EXPS); }                                           \
     static void times_##R##x##V(const tile *t, int64_t count) { tile_run(t, count, R, V, TIMES); }
@@ -101,7 +115,7 @@ TILE(1, 4) TILE(2, 4) TILE(3, 4) TILE(4, 4) TILE(5, 4) TILE(6, 4)
 #else
 #define ALL(E) { { TO_8(E, 1) }, { TO_6(E, 2) } }
 #endif
-static tile_fn *const tiles[ENDINGS][TILE_WIDTH][12] = { [PLAIN] = ALL(tile), [EXPS] = ALL(exps), [TIMES] = ALL(times) };
+static tile_fn *const tiles[ENDINGS][TILE_WIDTH][12] = { [SPREAD] = ALL(spread), [GATHER] = ALL(gather), [PLAIN] = ALL(tile), [EXPS] = ALL(exps), [TIMES] = ALL(times) };
 /* clang-format on */
 
 /* All of C in tiles; `t` says the rest. */
@@ -127,11 +141,4 @@ static void product_of(tile t, int64_t m, int64_t n_vectors, ending end)
         tiles[end][width - 1][rows - 2](&t, count - tall);
     }
 }
-static void product(int64_t m, int64_t n_vectors, int64_t k, const real *a, int64_t a_row, int64_t a_col, const real *b, int64_t b_row,
-                    real *c, int64_t c_row, bool add)
-{
-    product_of((tile){ .a = a, .b = b, .c = c, .a_row = a_row, .a_col = a_col, .b_row = b_row, .c_row = c_row, .k = k, .add = add }, m,
-               n_vectors, PLAIN);
-}
-
 #endif
