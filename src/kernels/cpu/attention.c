@@ -106,18 +106,13 @@ CJ_INLINE vf few_dot(cj_dtype t, const float *q, const char *k, int64_t d)
     return a + b;
 }
 
-/* The products of q with a vector of keys.  Zipping two vectors and adding the halves, lane e has the sum of x[e] after the last round; lanes are added in vf_hsum's order. */
+/* The products of q with a vector of keys; lanes are added in vf_hsum's order. */
 CJ_INLINE vf few_dots(cj_dtype t, const float *q, const char *k, int64_t bytes, int64_t d)
 {
     vf x[CJ_VL];
 #pragma GCC unroll 16
     for (int e = 0; e < CJ_VL; e++) x[e] = few_dot(t, q, k + e * bytes, d);
-#pragma GCC unroll 4
-    for (int half = CJ_VL / 2; half > 0; half /= 2) {
-#pragma GCC unroll 8
-        for (int i = 0; i < half; i++) x[i] = vr_zip_low(x[i], x[i + half]) + vr_zip_high(x[i], x[i + half]);
-    }
-    return x[0];
+    return lane_sums(x);
 }
 
 /* s[e] = q·k[e], rows of k `row` apart */
@@ -201,7 +196,8 @@ CJ_INLINE void few_row(cj_dtype t, const cj_attention_job *j, int64_t h, int64_t
     int64_t length = j->tk;
     if (j->length.data) length = *(const int64_t *)head_of(j, &j->length, sizeof(int64_t), h, false);
     if (j->causal) length -= j->tq - 1 - i;
-    load_rows(t, (const char *)head_of(j, &j->q, elem, h, false) + i * j->q.row * elem, j->q.row, 1, j->d, (float)j->scale * LOG2E, q, 1);
+    load_rows(t, (const char *)head_of(j, &j->q, elem, h, false) + i * j->q.row * elem, j->q.row, 1, j->d, q, 1);
+    for (int64_t e = 0; e < j->d; e += CJ_VL) vf_store(q + e, vf_load(q + e) * vf_set1((float)j->scale * LOG2E));
     memset(o, 0, sizeof o);
     float top = -INFINITY, sum = 0;
     few_soon values = { .row = j->v.row * elem, .bytes = j->dv * elem }, keys = { .row = j->k.row * elem, .bytes = j->d * elem };
@@ -228,8 +224,8 @@ CJ_INLINE void few_row(cj_dtype t, const cj_attention_job *j, int64_t h, int64_t
     const bool seen = top != -INFINITY;
     const int64_t to = h * j->tq + i;
     for (int64_t e = 0; e < j->dv; e += CJ_VL) vf_store(o + e, vf_load(o + e) * vf_set1(seen ? 1 / sum : 0));
-    if (j->wide) store_rows(CJ_F32, o, 1, j->dv, 1, wide_at(j, h, i), j->o.row);
-    store_rows(t, o, 1, j->dv, 1, result_at(j, &j->o, elem, h, false, i), j->o.row);
+    if (j->wide) store_rows(CJ_F32, o, 1, j->dv, wide_at(j, h, i), j->o.row);
+    store_rows(t, o, 1, j->dv, result_at(j, &j->o, elem, h, false, i), j->o.row);
     ((float *)j->lse)[to] = seen ? top * LN2 + vf_log(vf_set1(sum))[0] : INFINITY;
 }
 

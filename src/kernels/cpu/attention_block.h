@@ -5,8 +5,9 @@
  *
  *   forward   Sᵀ = k·qᵀ          m' = max(m, max S)   P = 2^(S - m')   l = l·2^(m - m') + sum P   Oᵀ = Oᵀ·2^(m - m') + vᵀ·Pᵀ     o = O/l, lse = log sum
  *   backward  Sᵀ = k·qᵀ   P = 2^(S - lse)   dPᵀ = v·doᵀ   dS = P∘(dP - D), D = rowsum(do∘o)   dV += Pᵀ·do   dK += dSᵀ·q   dQᵀ += kᵀ·dSᵀ
+ *             (dP and D take the scale along, and so do the gradients that dS makes)
  *
- * A base within reach of the maximum does as well as the maximum itself, so after the first block m stays where it is until the weights of a block would grow beyond LARGEST.
+ * A base within reach of the maximum does as well as the maximum itself, so m begins at 0 and stays where it is until the weights of a block would grow beyond LARGEST.
  * Thus scores begin at -m and, where nothing masks or drops, become weights before they leave the registers, without a look at their maximum; backward -lse and -D are there first, too.
  *
  * Dropout multiplies P by 0 or 1/(1-p) after l is summed, and dP in the backward pass, where it is drawn again from the same counter.  All six products have one form,
@@ -36,13 +37,14 @@ CJ_INLINE int64_t padded(int64_t n) { return vectors(n) * LANES; }
 
 /* ---- rows and their transposes --------------------------------------------------------------------------------------------------------------- */
 
-/* to[j][i] = from[i][j] for a multiple of LANES rows and columns: each round interleaves the first half of the rows with the second. */
-static void transpose(const real *from, int64_t from_row, int64_t rows, int64_t columns, real *to, int64_t to_row)
+/* to[j][i] = from[i][j]·scale for a multiple of LANES rows and columns: each round interleaves the first half of the rows with the second. */
+static void transpose(const real *from, int64_t from_row, int64_t rows, int64_t columns, real scale, real *to, int64_t to_row)
 {
+    const vr s = vr_set1(scale);
     for (int64_t i = 0; i < rows; i += LANES)
         for (int64_t j = 0; j < columns; j += LANES) {
             vr x[LANES], y[LANES];
-            UNROLL for (int r = 0; r < LANES; r++) x[r] = vr_load(from + (i + r) * from_row + j);
+            UNROLL for (int r = 0; r < LANES; r++) x[r] = vr_load(from + (i + r) * from_row + j) * s;
             UNROLL for (int round = LANES; round > 1; round /= 2)
             {
                 UNROLL for (int r = 0; r < LANES / 2; r++)
@@ -56,6 +58,29 @@ static void transpose(const real *from, int64_t from_row, int64_t rows, int64_t 
         }
 }
 
+/* The sums over the lanes of LANES vectors: zipping two of them and adding the halves, lane e has the sum of x[e] after the last round. */
+CJ_INLINE vr lane_sums(vr *x)
+{
+    UNROLL for (int half = LANES / 2; half > 0; half /= 2) UNROLL for (int i = 0; i < half; i++) x[i] =
+        vr_zip_low(x[i], x[i + half]) + vr_zip_high(x[i], x[i + half]);
+    return x[0];
+}
+
+/* to[i] = the product of row i of a with row i of b, for a multiple of LANES rows and columns */
+static void row_products(const real *a, int64_t a_row, const real *b, int64_t b_row, int64_t rows, int64_t columns, real *to)
+{
+    for (int64_t i = 0; i < rows; i += LANES) {
+        vr x[LANES];
+        UNROLL for (int e = 0; e < LANES; e++)
+        {
+            x[e] = vr_set1(0);
+            for (int64_t c = 0; c < columns; c += LANES)
+                x[e] = vr_fma(vr_load(a + (i + e) * a_row + c), vr_load(b + (i + e) * b_row + c), x[e]);
+        }
+        vr_store(to + i, lane_sums(x));
+    }
+}
+
 CJ_INLINE void load_run(cj_dtype t, const void *from, real *to, int64_t n)
 {
     if (t != REAL) CJ_K(cj__convert)(t, from, REAL, to, n);
@@ -64,36 +89,28 @@ CJ_INLINE void load_run(cj_dtype t, const void *from, real *to, int64_t n)
     else memcpy(to, from, (size_t)n * sizeof(real));
 }
 
-/* n rows of `width` numbers, times `scale`, to rows of a multiple of LANES; what is added, `rows` included, is zeros. */
-static void load_rows(cj_dtype t, const void *from, int64_t from_row, int64_t n, int64_t width, real scale, real *to, int64_t rows)
+/* n rows of `width` numbers to rows of a multiple of LANES; what is added, `rows` included, is zeros. */
+static void load_rows(cj_dtype t, const void *from, int64_t from_row, int64_t n, int64_t width, real *to, int64_t rows)
 {
     const int64_t wide = padded(width), elem = cj__elem_size(t);
-    const vr s = vr_set1(scale);
     for (int64_t i = 0; i < n; i++) {
-        const char *x = (const char *)from + i * from_row * elem;
         real *y = to + i * wide;
-        if (t == REAL && width == wide) {
-            for (int64_t e = 0; e < width; e += LANES) vr_store(y + e, vr_load((const real *)x + e) * s);
-            continue;
-        }
-        load_run(t, x, y, width);
+        load_run(t, (const char *)from + i * from_row * elem, y, width);
         for (int64_t e = width; e < wide; e++) y[e] = 0;
-        for (int64_t e = 0; e < wide; e += LANES) vr_store(y + e, vr_load(y + e) * s);
     }
     memset(to + n * wide, 0, (size_t)((rows - n) * wide) * sizeof *to);
 }
 
-/* The first `width` numbers of n rows, times `scale`, to rows of type t, `to_row` numbers apart. */
-static void store_rows(cj_dtype t, real *from, int64_t n, int64_t width, real scale, void *to, int64_t to_row)
+/* The first `width` numbers of n rows to rows of type t, `to_row` numbers apart. */
+static void store_rows(cj_dtype t, const real *from, int64_t n, int64_t width, void *to, int64_t to_row)
 {
     const int64_t wide = padded(width), elem = cj__elem_size(t);
-    const vr s = vr_set1(scale);
     for (int64_t i = 0; i < n; i++) {
-        real *x = from + i * wide;
+        const real *x = from + i * wide;
         char *y = (char *)to + i * to_row * elem;
-        const bool direct = t == REAL && width == wide;
-        for (int64_t e = 0; e < wide; e += LANES) vr_store(direct ? (real *)y + e : x + e, vr_load(x + e) * s);
-        if (!direct) CJ_K(cj__convert)(REAL, x, t, y, width);
+        if (t == REAL && width == wide)
+            for (int64_t e = 0; e < wide; e += LANES) vr_store((real *)(void *)y + e, vr_load(x + e));
+        else CJ_K(cj__convert)(REAL, x, t, y, width);
     }
 }
 
@@ -114,7 +131,7 @@ typedef struct room {
     real *bias, *keep;                 /* [key][query]: mask and dropout, where there are some */
     real *rows;                        /* [query][key]: to be transposed into these */
     real *k, *v;                       /* all keys and values of a head, unless they are used where they lie */
-    real *dk, *dv;                     /* [key][d]: gradients of a range of keys */
+    real *dk, *dv;                     /* [key][d]: gradients of a range of keys, unless they are summed up where they belong */
 } room;
 
 static bool lies_well(const cj_attention_job *j, const cj_heads *x, int64_t width) { return j->t == REAL && x->row == width; }
@@ -142,8 +159,8 @@ static size_t room_cut(const cj_attention_job *j, bool backward, int64_t keys, r
     CUT(rows, j->mask.data || j->drop > 0, BLOCK * BLOCK);
     CUT(k, !lies_well(j, &j->k, j->d), (j->tk * j->d + 15) / 16 * 16);
     CUT(v, !lies_well(j, &j->v, j->dv), (j->tk * j->dv + 15) / 16 * 16);
-    CUT(dk, backward, keys * d);
-    CUT(dv, backward, keys * dv);
+    CUT(dk, backward && !(lies_well(j, &j->dk, j->d) && j->d == d), keys * d);
+    CUT(dv, backward && !(lies_well(j, &j->dvalue, j->dv) && j->dv == dv), keys * dv);
 #undef CUT
     return (at * sizeof(real) + 63) / 64 * 64;
 }
@@ -215,11 +232,33 @@ static queries queries_of(const cj_attention_job *j, const head *x, int64_t firs
     return b;
 }
 
-static void load_queries(const cj_attention_job *j, const head *x, const queries *b, room *r)
+/* The block's rows of matrix x, transposed and times `scale`, to `turned`.  Returns them as they are: where they lie, or in `rows`; strided ones only if they will be `read` again. */
+static const real *load_block(const cj_attention_job *j, const cj_heads *x, const char *head, const queries *b, int64_t width, real scale,
+                              real *turned, real *rows, bool read)
 {
-    load_rows(j->t, x->q + b->first * j->q.row * cj__elem_size(j->t), j->q.row, b->n, j->d, (real)j->scale * LOG2E, r->q_rows,
-              b->n_vectors * LANES);
-    transpose(r->q_rows, padded(j->d), b->n_vectors * LANES, padded(j->d), r->q_t, BLOCK);
+    const int64_t lanes = b->n_vectors * LANES;
+    const char *from = head + b->first * x->row * cj__elem_size(j->t);
+    if (j->t == REAL && width % LANES == 0 && b->n == lanes && (x->row == width || !read)) {
+        transpose((const real *)(const void *)from, x->row, lanes, width, scale, turned, BLOCK);
+        return (const real *)(const void *)from;
+    }
+    load_rows(j->t, from, x->row, b->n, width, rows, lanes);
+    transpose(rows, padded(width), lanes, padded(width), scale, turned, BLOCK);
+    return rows;
+}
+
+/* What was summed up for the block's queries, transposed, to their rows of result x. */
+static void store_block(const cj_attention_job *j, room *r, const cj_heads *x, int64_t h, const queries *b, int64_t width)
+{
+    const int64_t lanes = b->n_vectors * LANES;
+    char *to = result_at(j, x, cj__elem_size(j->t), h, false, b->first);
+    if (j->t == REAL && width % LANES == 0 && b->n == lanes) {
+        transpose(r->out_t, BLOCK, width, lanes, 1, (real *)(void *)to, x->row);
+        return;
+    }
+    transpose(r->out_t, BLOCK, padded(width), lanes, 1, r->out_rows, padded(width));
+    if (j->wide && x == &j->o) store_rows(CJ_F32, r->out_rows, b->n, width, wide_at(j, h, b->first), x->row);
+    store_rows(j->t, r->out_rows, b->n, width, to, x->row);
 }
 
 /* Keys [first, first + n) beside a block of queries: the piece [begin, end) is of no interest to the vectors before from. */
@@ -342,7 +381,7 @@ static void load_mask(const cj_attention_job *j, const head *x, const queries *b
         return;
     }
     memset(r->rows + n * BLOCK, 0, (size_t)((b->n_vectors * LANES - n) * BLOCK) * sizeof(real));
-    transpose(r->rows, BLOCK, b->n_vectors * LANES, padded(k->n), r->bias, BLOCK);
+    transpose(r->rows, BLOCK, b->n_vectors * LANES, padded(k->n), 1, r->bias, BLOCK);
 }
 
 /* keep[key][query]: 0 or 1/(1-p). */
@@ -360,7 +399,7 @@ static void draw_dropout(const cj_attention_job *j, const head *x, const queries
         for (int64_t e = 0; e < k->n; e++) row[e] = cj_philox_bernoulli(words[skip + e], threshold) ? factor : 0;
     }
     memset(r->rows + b->n * BLOCK, 0, (size_t)((b->n_vectors * LANES - b->n) * BLOCK) * sizeof(real));
-    transpose(r->rows, BLOCK, b->n_vectors * LANES, padded(k->n), r->keep, BLOCK);
+    transpose(r->rows, BLOCK, b->n_vectors * LANES, padded(k->n), 1, r->keep, BLOCK);
 }
 
 static void load_extras(const cj_attention_job *j, const head *x, const queries *b, const keys *k, room *r)
@@ -435,7 +474,7 @@ static void shrink_lanes(const cj_attention_job *j, room *r, int64_t lane, vr fa
     for (int64_t e = 0; e < j->dv; e++) vr_store(r->out_t + e * BLOCK + lane, vr_load(r->out_t + e * BLOCK + lane) * factor);
 }
 
-/* The weights of the first block, or one that has a mask, dropout or the causal border in it: the maximum first, so that a single key has the weight 1. */
+/* The weights of a block that has a mask, dropout or the causal border in it, or where the keys are few: the maximum first, so that a single key has the weight 1. */
 static void weights_from_top(const cj_attention_job *j, room *r, const head *x, const queries *b, const keys *k, state *now)
 {
     const vr never = vr_set1(-(real)INFINITY), zero = vr_set1(0);
@@ -511,7 +550,7 @@ static void forward_block(const cj_attention_job *j, room *r, const head *x, int
     const vr never = vr_set1(-(real)INFINITY), zero = vr_set1(0), one = vr_set1(1);
     _Alignas(64) real lse[BLOCK];
     state now;
-    load_queries(j, x, &b, r);
+    load_block(j, &j->q, x->q, &b, j->d, (real)j->scale * LOG2E, r->q_t, r->q_rows, false);
     expect_rows(result_at(j, &j->o, elem, x->h, false, first), j->o.row, b.n, j->dv, elem);
     memset(r->out_t, 0, (size_t)(wide * BLOCK) * sizeof(real));
     for (int64_t i = 0; i < BLOCK; i += LANES) vr_store(now.top + i, never), vr_store(now.sum + i, zero);
@@ -528,9 +567,7 @@ static void forward_block(const cj_attention_job *j, room *r, const head *x, int
         shrink_lanes(j, r, lane, inverse);
         vr_store(lse + lane, vr_at_most(most, never, vr_set1((real)INFINITY), vr_fma(most, vr_set1(LN2), vr_log(total))));
     }
-    transpose(r->out_t, BLOCK, wide, b.n_vectors * LANES, r->out_rows, wide);
-    if (j->wide) store_rows(CJ_F32, r->out_rows, b.n, j->dv, 1, wide_at(j, x->h, first), j->o.row);
-    store_rows(j->t, r->out_rows, b.n, j->dv, 1, result_at(j, &j->o, elem, x->h, false, first), j->o.row);
+    store_block(j, r, &j->o, x->h, &b, j->dv);
     memcpy((real *)j->lse + x->h * j->tq + first, lse, (size_t)b.n * sizeof(real));
 }
 
@@ -557,18 +594,16 @@ CJ_INLINE void block_slopes(real *s, real *dp, const real *bias, const real *kee
     }
 }
 
-/* lse, in units of log 2, and D of a block's queries; queries that are not there see nothing. */
-static void load_statistics(const cj_attention_job *j, const head *x, const queries *b, room *r, real *lse, real *delta)
+/* lse, in units of log 2, and D·scale of a block's queries; queries that are not there see nothing. */
+static void load_statistics(const cj_attention_job *j, const head *x, const queries *b, room *r, const real *g_rows, real *lse, real *delta)
 {
     const int64_t wide = padded(j->dv), at = x->h * j->tq + b->first, lanes = b->n_vectors * LANES;
+    const real *o = (const real *)(const void *)result_at(j, &j->o, sizeof(real), x->h, false, b->first);
+    const bool direct = j->dv == wide && b->n == lanes;
     for (int64_t i = 0; i < lanes; i++) lse[i] = i < b->n ? ((const real *)j->lse)[at + i] * LOG2E : (real)INFINITY;
-    load_rows(REAL, result_at(j, &j->o, sizeof(real), x->h, false, b->first), j->o.row, b->n, j->dv, 1, r->out_rows, lanes);
-    transpose(r->out_rows, wide, lanes, wide, r->out_t, BLOCK);
-    for (int64_t i = 0; i < lanes; i += LANES) {
-        vr sum = vr_set1(0);
-        for (int64_t e = 0; e < j->dv; e++) sum = vr_fma(vr_load(r->out_t + e * BLOCK + i), vr_load(r->g_t + e * BLOCK + i), sum);
-        vr_store(delta + i, sum);
-    }
+    if (!direct) load_rows(REAL, o, j->o.row, b->n, j->dv, r->out_rows, lanes);
+    row_products(g_rows, wide, direct ? o : r->out_rows, direct ? j->o.row : wide, lanes, wide, delta);
+    for (int64_t i = 0; i < lanes; i++) delta[i] *= (real)j->scale;
 }
 
 /* P and dS of a block that has a mask, dropout or the causal border in it. */
@@ -585,21 +620,21 @@ static void slopes_masked(const cj_attention_job *j, room *r, const head *x, con
     }
 }
 
-/* A block of queries against the keys [key0, key1), whose gradients begin at r->dk and r->dv. */
-static void backward_block(const cj_attention_job *j, room *r, const head *x, int64_t first, int64_t key0, int64_t key1, int wanted)
+/* A block of queries against the keys [key0, key1), whose gradients begin at gk and gv. */
+static void backward_block(const cj_attention_job *j, room *r, const head *x, int64_t first, int64_t key0, int64_t key1, real *gk, real *gv,
+                           int wanted)
 {
     const queries b = queries_of(j, x, first);
     const int64_t d = padded(j->d), dv = padded(j->dv), elem = cj__elem_size(j->t), end = least(b.keys, key1);
     _Alignas(64) real lse[BLOCK], delta[BLOCK], less_lse[BLOCK], less_delta[BLOCK];
+    const real *q_rows = NULL, *g_rows = NULL;
     if (end > key0) {
-        const char *g = head_of(j, &j->g, elem, x->h, false);
-        load_queries(j, x, &b, r);
-        load_rows(j->t, g + first * j->g.row * elem, j->g.row, b.n, j->dv, 1, r->g_rows, b.n_vectors * LANES);
-        transpose(r->g_rows, dv, b.n_vectors * LANES, dv, r->g_t, BLOCK);
-        load_statistics(j, x, &b, r, lse, delta);
+        q_rows = load_block(j, &j->q, x->q, &b, j->d, (real)j->scale * LOG2E, r->q_t, r->q_rows, true);
+        g_rows = load_block(j, &j->g, head_of(j, &j->g, elem, x->h, false), &b, j->dv, (real)j->scale, r->g_t, r->g_rows, true);
+        load_statistics(j, x, &b, r, g_rows, lse, delta);
         for (int64_t i = 0; i < b.n_vectors * LANES; i++) less_lse[i] = -lse[i], less_delta[i] = -delta[i];
     }
-    if (wanted & FOR_KEYS && first >= key0 && first < key1) {
+    if (r->dk && wanted & FOR_KEYS && first >= key0 && first < key1) {
         expect_rows(result_at(j, &j->dk, elem, x->h, true, first), j->dk.row, least(BLOCK, key1 - first), j->d, elem);
         expect_rows(result_at(j, &j->dvalue, elem, x->h, true, first), j->dvalue.row, least(BLOCK, key1 - first), j->dv, elem);
     }
@@ -617,29 +652,28 @@ static void backward_block(const cj_attention_job *j, room *r, const head *x, in
         }
         if (wanted & FOR_QUERIES) spread(&k, &b, x->k, j->d, r->dp, r->out_t);
         if (wanted & FOR_KEYS) {
-            gather(&k, &b, r->s, r->g_rows, j->dv, r->dv + (at - key0) * dv);
-            gather(&k, &b, r->dp, r->q_rows, j->d, r->dk + (at - key0) * d);
+            gather(&k, &b, r->s, g_rows, j->dv, gv + (at - key0) * dv);
+            gather(&k, &b, r->dp, q_rows, j->d, gk + (at - key0) * d);
         }
     }
-    if (wanted & FOR_QUERIES) {
-        transpose(r->out_t, BLOCK, d, b.n_vectors * LANES, r->out_rows, d);
-        store_rows(j->t, r->out_rows, b.n, j->d, (real)j->scale, result_at(j, &j->dq, elem, x->h, false, first), j->dq.row);
-    }
+    if (wanted & FOR_QUERIES) store_block(j, r, &j->dq, x->h, &b, j->d);
 }
 
 /* Gradients of the keys [key0, key1) of a head of k and v, from all queries that share it; with FOR_QUERIES those of the queries, too. */
 static void backward_keys(const cj_attention_job *j, room *r, head *x, int64_t shared, int64_t key0, int64_t key1, int wanted)
 {
     const int64_t d = padded(j->d), dv = padded(j->dv), n = key1 - key0, elem = cj__elem_size(j->t);
-    memset(r->dk, 0, (size_t)(n * d) * sizeof(real));
-    memset(r->dv, 0, (size_t)(n * dv) * sizeof(real));
+    char *dk = result_at(j, &j->dk, elem, shared * j->group, true, key0),
+         *dvalue = result_at(j, &j->dvalue, elem, shared * j->group, true, key0);
+    real *gk = r->dk ? r->dk : (real *)(void *)dk, *gv = r->dv ? r->dv : (real *)(void *)dvalue;
+    memset(gk, 0, (size_t)(n * d) * sizeof(real));
+    memset(gv, 0, (size_t)(n * dv) * sizeof(real));
     for (int64_t h = shared * j->group; h < (shared + 1) * j->group; h++) {
         head_open(j, r, h, x);
-        for (int64_t first = 0; first < j->tq; first += BLOCK) backward_block(j, r, x, first, key0, key1, wanted);
+        for (int64_t first = 0; first < j->tq; first += BLOCK) backward_block(j, r, x, first, key0, key1, gk, gv, wanted);
     }
-    /* the queries carry scale·log2(e) */
-    store_rows(j->t, r->dk, n, j->d, LN2, result_at(j, &j->dk, elem, shared * j->group, true, key0), j->dk.row);
-    store_rows(j->t, r->dv, n, j->dv, 1, result_at(j, &j->dvalue, elem, shared * j->group, true, key0), j->dvalue.row);
+    if (r->dk) store_rows(j->t, gk, n, j->d, dk, j->dk.row);
+    if (r->dv) store_rows(j->t, gv, n, j->dv, dvalue, j->dvalue.row);
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------------------------------------------- */
@@ -702,7 +736,7 @@ static void backward_queries(void *arg, int64_t begin, int64_t end, int worker)
     head x = { .h = -1 };
     for (int64_t i = begin; i < end; i++) {
         if (x.h != i / t->blocks) head_open(t->j, &r, i / t->blocks, &x);
-        backward_block(t->j, &r, &x, i % t->blocks * BLOCK, 0, t->j->tk, FOR_QUERIES);
+        backward_block(t->j, &r, &x, i % t->blocks * BLOCK, 0, t->j->tk, NULL, NULL, FOR_QUERIES);
     }
 }
 
