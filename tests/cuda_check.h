@@ -32,6 +32,7 @@ void make(const input *in, cj_dtype dtype, cj_tensor *out[2]); /* on the host, o
 double compare(cj_tensor *a, cj_tensor *b, double tol, double k);
 
 void check_operators(void); /* cuda_operators.c */
+void check_chains(void);
 void bench(void);
 void check_training(const task *k); /* cuda_training.c, with all that follows */
 void check_optimisers(void);

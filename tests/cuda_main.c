@@ -249,6 +249,7 @@ int main(int argc, char **argv)
         check_writes();
         if (!name) check_errors();
         check_operators();
+        check_chains();
         check_optimisers();
         check_half_optimisers();
     }

@@ -199,6 +199,7 @@ F(matmul_steps, cj_matmul(cj_slice(X0, 1, 0, CJ_END, 2), X1))
 F(matmul_expand, cj_matmul(cj_expand(X0, CJ_SHAPE(17, 33)), X1))
 F(linear, cj_linear_op(X0, X1, X2))
 F(linear0, cj_linear_op(X0, X1, NULL))
+F(clone_axes, cj_clone(cj_permute(X0, CJ_AXES(1, 2, 0))))
 F(dot, cj_dot(X0, X1))
 F(outer, cj_outer(X0, X1))
 F(heads, cj_matmul(cj_transpose(X0, 1, 2), cj_t(cj_transpose(X1, 1, 2))))
@@ -353,6 +354,8 @@ static const sample samples[] = {
     { "cat", f_cat, { N(5, 7), N(5, 9) } },
     { "stack", f_stack, { N(5, 7), N(5, 7) } },
     { "clone transposed", f_clone_t, { N(64, 128) } },
+    { "clone transposed odd", f_clone_t, { N(65, 33) } },
+    { "clone of other axes", f_clone_axes, { N(40, 3, 70) } },
     { "slice", f_slice, { N(6, 20) } },
     { "slice backwards", f_back, { N(9, 5) } },
     { "unfold", f_unfold, { N(6, 21) }, 5 },
@@ -468,6 +471,70 @@ void check_operators(void)
     }
     dtype_name = "";
     for (size_t i = 0; i < sizeof integer_samples / sizeof integer_samples[0]; i++) check(&integer_samples[i], CJ_F32);
+}
+
+/* ---- chains: what a graph runs as one kernel, compiled or interpreted, has the bits of the operators one by one; in 16 bits it rounds once instead of at every one --------- */
+
+/* clang-format off */
+F(chain_rows, cj_mul(cj_add(cj_tanh(X0), X1), cj_exp(cj_neg(cj_abs(X2)))))
+F(chain_turned, cj_add(cj_sigmoid(cj_t(X0)), cj_mul_scalar(X1, 0.3)))
+F(chain_slice, cj_silu(cj_mul_scalar(cj_slice(X0, 0, 1, CJ_END, 1), 2)))
+F(chain_steps, cj_gelu(cj_add_scalar(cj_slice(X0, 1, 0, CJ_END, 2), -0.25)))
+F(chain_chosen, cj_where(cj_gt(cj_square(X0), X1), cj_softplus(X0), cj_sqrt(cj_add_scalar(cj_abs(X1), 1))))
+F(chain_bool, cj_logical_and(cj_gt_scalar(cj_sin(X0), 0.1), cj_lt(X0, X1)))
+F(chain_cast, cj_cast(cj_mul_scalar(cj_cast(X0, CJ_F32), 1.7), CJ_BF16))
+/* clang-format on */
+
+static const sample chains[] = {
+    /* large enough to be compiled, but the second */
+    { "chain", f_chain, { N(1 << 18) } },
+    { "chain of a few", f_chain, { N(4097) } },
+    { "chain odd", f_chain, { N(300001) } },
+    { "chain of rows", f_chain_rows, { N(2048, 128), N(128), N(2048, 1) } },
+    { "chain of odd rows", f_chain_rows, { N(2999, 33, 3), N(33, 1), N(2999, 1, 3) } },
+    { "chain turned", f_chain_turned, { N(768, 512), N(512, 768) } },
+    { "chain behind one", f_chain_slice, { N(262149) } },
+    { "chain of every other", f_chain_steps, { N(4096, 130) } },
+    { "chain that chooses", f_chain_chosen, { N(3000, 100), N(100) }, .only = 1 }, /* rounding would choose, too */
+    { "chain to bool", f_chain_bool, { N(512, 512), N(512, 512) }, .only = 1 },
+    { "chain of casts", f_chain_cast, { N(512, 512) } },
+};
+
+static void chain_step(cj_ctx *c, void *user, cj_tensor *const *in, cj_tensor **out) { out[0] = ((const sample *)user)->f(c, in); }
+
+static void check_chain(const sample *s, cj_dtype dtype)
+{
+    cj_tensor *x[4], *pair[2], *out[CJ_MAX_PLAN_OUTPUTS] = { 0 };
+    int n = 0;
+    cj_scope a = cj_scope_open(host), b = cj_scope_open(device);
+    for (; n < 4 && s->in[n].kind; n++) {
+        make(&s->in[n], dtype, pair);
+        x[n] = pair[1];
+    }
+    cj_tensor *one_by_one = s->f(device, x);
+    cj_plan *p = (cj_capture)(device, chain_step, (void *)(uintptr_t)s, x, n, out);
+    for (int r = 0; r < 2 && p; r++) (cj_replay)(p, x, out);
+    const bool half = dtype == CJ_BF16 || dtype == CJ_F16;
+    double other = NAN;
+    if (p && half) other = compare(out[0], one_by_one, dtype == CJ_BF16 ? 0.02 : 4e-3, 1);
+    else if (p) other = cj_item(cj_sum(cj_cast(cj_ne(out[0], one_by_one), CJ_F64)));
+    report(other <= (half ? 1 : 0) && cj_ok(device), named(s->name, "plan"), cj_ok(device) ? "differs" : cj_message(device), other);
+    cj_plan_free(p);
+    cj_scope_close(b);
+    cj_scope_close(a);
+    cj_clear(host);
+    cj_clear(device);
+}
+
+void check_chains(void)
+{
+    static const cj_dtype types[] = { CJ_F32, CJ_F64, CJ_BF16, CJ_F16 };
+    for (int t = 0; t < 4; t++) {
+        dtype_name = cj_dtype_name(types[t]);
+        for (size_t i = 0; i < sizeof chains / sizeof chains[0]; i++)
+            if (!(chains[i].only && t > 1)) check_chain(&chains[i], types[t]);
+    }
+    dtype_name = "";
 }
 
 /* ---- speed (-b): what a planned operator moves or computes per second ------------------------------------------------------------------------------------------- */

@@ -49,6 +49,54 @@ template <class E> static __global__ void move(const __grid_constant__ copy_args
     }
 }
 
+/* The same where x runs along axis a and y along axis b: squares of TURN by TURN elements go through shared memory, so that both sides move whole lines. */
+enum { TURN = 32, TURN_ROWS = 8 };
+template <class E> static __global__ void __launch_bounds__(TURN *TURN_ROWS) turn(const __grid_constant__ copy_args k, int a, int b)
+{
+    __shared__ E square[TURN][TURN + 1];
+    const int across = threadIdx.x % TURN, down = threadIdx.x / TURN;
+    const int64_t as = (k.size[a] + TURN - 1) / TURN, bs = (k.size[b] + TURN - 1) / TURN, squares = k.n / k.size[a] / k.size[b] * as * bs;
+    E *y = (E *)k.y;
+    if (k.position.at) y += gpu_clamp(k.flag, GPU_WRITE_SLICE, *k.position.at, 0, k.position.limit + 1) * k.position.stride;
+    for (int64_t s = blockIdx.x; s < squares; s += gridDim.x) {
+        const int64_t a0 = s % as * TURN, b0 = s / as % bs * TURN;
+        int64_t left = s / as / bs, from = 0, to = 0;
+        for (int d = k.ndim - 1; d >= 0; d--) {
+            if (d == a || d == b) continue;
+            from += left % k.size[d] * k.xs[d];
+            to += left % k.size[d] * k.ys[d];
+            left /= k.size[d];
+        }
+#pragma unroll
+        for (int r = down; r < TURN; r += TURN_ROWS)
+            if (a0 + across < k.size[a] && b0 + r < k.size[b])
+                square[r][across] = ((const E *)k.x)[from + a0 + across + (b0 + r) * k.xs[b]];
+        __syncthreads();
+#pragma unroll
+        for (int r = down; r < TURN; r += TURN_ROWS)
+            if (b0 + across < k.size[b] && a0 + r < k.size[a]) y[to + b0 + across + (a0 + r) * k.ys[a]] = square[across][r];
+        __syncthreads();
+    }
+}
+
+template <class E> static bool try_turn(const gpu_state *st, const copy_args &k)
+{
+    int a = -1, b = -1;
+    for (int d = 0; d < k.ndim; d++) {
+        if (k.xs[d] == 1) a = d;
+        if (k.ys[d] == 1) b = d;
+    }
+    if (a < 0 || b < 0 || a == b || k.xs[b] == 0 || k.size[a] < TURN / 2 || k.size[b] < TURN / 2) return false;
+    const int64_t squares = k.n / k.size[a] / k.size[b] * ((k.size[a] + TURN - 1) / TURN) * ((k.size[b] + TURN - 1) / TURN);
+    turn<E><<<gpu_blocks(st, squares, 1, 64), TURN * TURN_ROWS, 0, st->stream>>>(k, a, b);
+    return true;
+}
+
+template <class E> static void launch_move(const gpu_state *st, const copy_args &k)
+{
+    if (!try_turn<E>(st, k)) move<E><<<gpu_blocks(st, k.n, 256), 256, 0, st->stream>>>(k);
+}
+
 static __global__ void convert(const __grid_constant__ copy_args k)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
@@ -96,13 +144,12 @@ const char *gpu_copy(gpu_state *st, int ndim, const int64_t *shape, int xt, cons
     }
     k.wide = k.n > INT32_MAX;
     for (int d = 0; d < k.ndim; d++) k.by[d] = divider_of(k.wide ? 1 : (uint32_t)k.size[d]);
-    const unsigned blocks = gpu_blocks(st, k.n, 256);
-    if (xt != yt) convert<<<blocks, 256, 0, st->stream>>>(k);
-    else if (elem == 16) move<uint4><<<blocks, 256, 0, st->stream>>>(k);
-    else if (elem == 8) move<uint64_t><<<blocks, 256, 0, st->stream>>>(k);
-    else if (elem == 4) move<uint32_t><<<blocks, 256, 0, st->stream>>>(k);
-    else if (elem == 2) move<uint16_t><<<blocks, 256, 0, st->stream>>>(k);
-    else move<uint8_t><<<blocks, 256, 0, st->stream>>>(k);
+    if (xt != yt) convert<<<gpu_blocks(st, k.n, 256), 256, 0, st->stream>>>(k);
+    else if (elem == 16) move<uint4><<<gpu_blocks(st, k.n, 256), 256, 0, st->stream>>>(k);
+    else if (elem == 8) launch_move<uint64_t>(st, k);
+    else if (elem == 4) launch_move<uint32_t>(st, k);
+    else if (elem == 2) launch_move<uint16_t>(st, k);
+    else launch_move<uint8_t>(st, k);
     return gpu_check(st);
 }
 

@@ -96,6 +96,7 @@ void gpu_close(void *state)
     gpu_use(st);
     if (st->stream) cudaStreamSynchronize(st->stream);
     gpu_gemm_close(st);
+    gpu_jit_close(st);
     if (st->lt) cublasLtDestroy(st->lt);
     release_large(st);
     for (size_t i = 0; i < st->places_cap; i++) /* what the context did not give back */

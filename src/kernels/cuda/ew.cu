@@ -1,17 +1,12 @@
 /* Elementwise programs (kernels/cpu/ew.h).
  *
- * Two ways.  One instruction on contiguous f32 operands (or scalars) has a kernel of its own (ew_fast.cu).  Everything else, fused chains above all, runs
- * an interpreter: a thread keeps four elements of every register of the program in shared memory, loads each input once, walks the instructions, and
+ * Three ways.  One instruction on contiguous f32 operands (or scalars) has a kernel of its own (ew_fast.cu).  Large fused chains of a graph are compiled (jit.cu).  Everything
+ * else runs an interpreter: a thread keeps four elements of every register of the program in shared memory, loads each input once, walks the instructions, and
  * stores each output once.  All threads of a block take the same branch at every instruction.
  */
 #include "kernels/cuda/ew_fast.cuh"
 #include "kernels/cuda/ew_value.cuh"
-
-static const uint8_t arity_of[CJ_EW_CODES] = {
-#define X(name, arity) arity,
-    CJ_EW_OPS(X)
-#undef X
-};
+#include "kernels/cuda/jit.cuh"
 
 /* ---- the interpreter ---------------------------------------------------------------------------------------------------------------------------- */
 
@@ -244,7 +239,7 @@ const char *gpu_ew(gpu_state *st, const cj_ew_prog *p, const cj_ew_arg *args, in
     for (int d = 0; d < ndim; d++) n *= shape[d];
     if (n == 0) return NULL;
     const int dims = collapse(p->n_in + p->n_out, args, ndim, shape, size, stride);
-    if (try_fast(st, p, args, dims, stride, n)) return gpu_check(st);
+    if (try_fast(st, p, args, dims, stride, n) || gpu_jit_run(st, p, args, dims, size, stride, n)) return gpu_check(st);
     switch (p->compute) {
     case CJ_F64: return launch_sized<double>(st, p, args, dims, size, stride, n);
     case CJ_I64: return launch_sized<int64_t>(st, p, args, dims, size, stride, n);

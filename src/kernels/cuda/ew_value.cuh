@@ -4,7 +4,7 @@
 #ifndef CJ_KERNELS_CUDA_EW_VALUE_CUH
 #define CJ_KERNELS_CUDA_EW_VALUE_CUH
 
-#include "kernels/cuda/state.cuh"
+#include "kernels/cuda/value.cuh"
 
 template <class T> __device__ __forceinline__ T maximum(T a, T b) { return a != a || a > b ? a : b; }
 template <class T> __device__ __forceinline__ T minimum(T a, T b) { return a != a || a < b ? a : b; }

@@ -6,6 +6,8 @@
  */
 #include "kernels/cuda/state.cuh"
 
+enum { PARTS_PER_SM = 8, MOST_PARTS = 2048 }; /* as many blocks as a multiprocessor holds */
+
 /* A partial result of working type W (double or int64_t); `at` is where an extreme was found. */
 template <class W> struct part {
     W v;
@@ -147,10 +149,11 @@ template <class W, int CODE> static void launch(gpu_state *st, reduce_args k)
     const int lanes = k.len > 1024 ? 256 : 32;
     const int64_t per_block = columns ? 32 : 256 / lanes, blocks = (k.results + per_block - 1) / per_block;
     const int64_t least = columns ? 64 : 2048; /* elements worth a part */
-    int64_t parts = 2 * st->sms / blocks, most = (k.len + least - 1) / least, room = (int64_t)(GPU_SCRATCH / sizeof(part<W>)) / k.results;
+    int64_t parts = PARTS_PER_SM * st->sms / blocks, most = (k.len + least - 1) / least,
+            room = (int64_t)(GPU_SCRATCH / sizeof(part<W>)) / k.results;
     parts = parts < most ? parts : most;
     parts = parts < room ? parts : room;
-    parts = parts < 1 ? 1 : parts > 1024 ? 1024 : parts;
+    parts = parts < 1 ? 1 : parts > MOST_PARTS ? MOST_PARTS : parts;
     k.per_part = parts > 1 ? (k.len + parts - 1) / parts : k.len;
     if (parts > 1) parts = (k.len + k.per_part - 1) / k.per_part;
     k.partial = parts > 1 ? st->scratch : NULL;

@@ -1,12 +1,12 @@
-/* What the kernels share: the state of an open device, loads and stores by dtype, the report of a bad index, launch arithmetic. */
+/* What the kernels share: the state of an open device, the report of a bad index, launch arithmetic. */
 #ifndef CJ_KERNELS_CUDA_STATE_CUH
 #define CJ_KERNELS_CUDA_STATE_CUH
 
 #include <cublasLt.h>
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/value.cuh"
 
 #define GPU_SCRATCH                                                                                                                        \
     ((size_t)64 << 20) /* partial results of one kernel; kernels follow one another on one stream, so one buffer serves all */
@@ -32,6 +32,7 @@ struct gpu_place { /* where a live allocation belongs */
     int bin;
 };
 struct gpu_gemm_cache;
+struct gpu_jit;
 
 struct gpu_state {
     int device, sms;
@@ -52,12 +53,14 @@ struct gpu_state {
     void **chunks;
     int n_chunks, cap_chunks;
     gpu_gemm_cache *gemm;
+    gpu_jit *jit;
 };
 
 /* NULL, or what went wrong with the last launch. */
 const char *gpu_check(gpu_state *st);
 const char *gpu_fail(gpu_state *st, const char *what, cudaError_t e);
 void gpu_gemm_close(gpu_state *st);
+void gpu_jit_close(gpu_state *st);
 
 static inline unsigned gpu_blocks(const gpu_state *st, int64_t items, int per_block, int per_sm = 16)
 {
@@ -81,120 +84,7 @@ __device__ __forceinline__ int64_t gpu_clamp(gpu_flag flag, int who, int64_t ind
     return index < 0 ? 0 : limit - 1;
 }
 
-/* ---- 16-bit floats ------------------------------------------------------------------------------------------------------------------------- */
-
-struct bf16_t {
-    uint16_t u;
-};
-struct f16_t {
-    uint16_t u;
-};
-
-__host__ __device__ __forceinline__ float bits_f32(uint32_t u)
-{
-    float f;
-    memcpy(&f, &u, 4);
-    return f;
-}
-__host__ __device__ __forceinline__ uint32_t f32_bits(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, 4);
-    return u;
-}
-__host__ __device__ __forceinline__ float from_bf16(uint16_t h) { return bits_f32((uint32_t)h << 16); }
-__host__ __device__ __forceinline__ uint16_t to_bf16(float f)
-{
-    uint32_t u = f32_bits(f);
-    return f != f ? (uint16_t)(u >> 16 | 0x40) : (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-__host__ __device__ __forceinline__ float from_f16(uint16_t h)
-{
-    __half_raw x;
-    x.x = h;
-    return __half2float(x);
-}
-__host__ __device__ __forceinline__ uint16_t to_f16(float f) { return __half_raw(__float2half_rn(f)).x; }
-/* f64 to f32 rounded to odd, so that a second rounding to 16 bits is a single one (Boldo and Melquiond, 2008). */
-__host__ __device__ __forceinline__ float f32_round_to_odd(double x)
-{
-    const float f = (float)x;
-    if ((double)f == x || x != x) return f;
-    uint32_t u = f32_bits(f);
-    if (fabs((double)f) > fabs(x)) u--;
-    return bits_f32(u | 1u);
-}
-
-/* ---- conversions: truncate and saturate, NaN to 0, as casts do --------------------------------------------------------------------------------- */
-
-__host__ __device__ __forceinline__ int64_t f64_to_i64(double x)
-{
-    return x != x ? 0 : x >= 0x1p63 ? INT64_MAX : x < -0x1p63 ? INT64_MIN : (int64_t)x;
-}
-__host__ __device__ __forceinline__ int64_t between(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
-
-template <class W> constexpr bool is_real = W(0.5) != W(0);
-
-/* One element in a working type: float (for f32, bf16, f16), double, or int64_t. */
-template <class W> __host__ __device__ __forceinline__ W load_as(int t, const void *x, int64_t i)
-{
-    switch (t) {
-    case CJ_F32: return (W)((const float *)x)[i];
-    case CJ_F64: return (W)((const double *)x)[i];
-    case CJ_BF16: return (W)from_bf16(((const uint16_t *)x)[i]);
-    case CJ_F16: return (W)from_f16(((const uint16_t *)x)[i]);
-    case CJ_I64: return (W)((const int64_t *)x)[i];
-    case CJ_I32: return (W)((const int32_t *)x)[i];
-    default: return (W)((const uint8_t *)x)[i];
-    }
-}
-template <> __host__ __device__ __forceinline__ int64_t load_as<int64_t>(int t, const void *x, int64_t i)
-{
-    switch (t) {
-    case CJ_I64: return ((const int64_t *)x)[i];
-    case CJ_I32: return ((const int32_t *)x)[i];
-    case CJ_U8:
-    case CJ_BOOL: return ((const uint8_t *)x)[i];
-    default: return f64_to_i64(load_as<double>(t, x, i));
-    }
-}
-
-__host__ __device__ __forceinline__ void store_as(int t, void *y, int64_t i, double v)
-{
-    switch (t) {
-    case CJ_F32: ((float *)y)[i] = (float)v; break;
-    case CJ_F64: ((double *)y)[i] = v; break;
-    case CJ_BF16: ((uint16_t *)y)[i] = to_bf16(f32_round_to_odd(v)); break;
-    case CJ_F16: ((uint16_t *)y)[i] = to_f16(f32_round_to_odd(v)); break;
-    case CJ_I64: ((int64_t *)y)[i] = f64_to_i64(v); break;
-    case CJ_I32: ((int32_t *)y)[i] = (int32_t)between(f64_to_i64(v), INT32_MIN, INT32_MAX); break;
-    case CJ_U8: ((uint8_t *)y)[i] = (uint8_t)between(f64_to_i64(v), 0, 255); break;
-    default: ((uint8_t *)y)[i] = v != 0; break;
-    }
-}
-__host__ __device__ __forceinline__ void store_as(int t, void *y, int64_t i, float v)
-{
-    switch (t) {
-    case CJ_F32: ((float *)y)[i] = v; break;
-    case CJ_BF16: ((uint16_t *)y)[i] = to_bf16(v); break;
-    case CJ_F16: ((uint16_t *)y)[i] = to_f16(v); break;
-    case CJ_BOOL: ((uint8_t *)y)[i] = v != 0; break;
-    default: store_as(t, y, i, (double)v);
-    }
-}
-__host__ __device__ __forceinline__ void store_as(int t, void *y, int64_t i, int64_t v)
-{
-    switch (t) {
-    case CJ_F32: ((float *)y)[i] = (float)v; break;
-    case CJ_F64: ((double *)y)[i] = (double)v; break;
-    case CJ_BF16: ((uint16_t *)y)[i] = to_bf16((float)v); break;
-    case CJ_F16: ((uint16_t *)y)[i] = to_f16((float)v); break;
-    case CJ_I64: ((int64_t *)y)[i] = v; break;
-    case CJ_I32: ((int32_t *)y)[i] = (int32_t)between(v, INT32_MIN, INT32_MAX); break;
-    case CJ_U8: ((uint8_t *)y)[i] = (uint8_t)between(v, 0, 255); break;
-    default: ((uint8_t *)y)[i] = v != 0; break;
-    }
-}
+/* ---- dtypes --------------------------------------------------------------------------------------------------------------------------------- */
 
 /* By storage type, for kernels instantiated per dtype: S is stored, C computes. */
 __device__ __forceinline__ float value_of(float x) { return x; }
@@ -234,19 +124,5 @@ __device__ __forceinline__ void put(f16_t *y, float v) { y->u = to_f16(v); }
         break;                                                                                                                             \
     }                                                                                                                                      \
     }
-
-/* ---- division by a constant (Granlund and Montgomery, 1994), for indices below 2^31 ---------------------------------------------------------------- */
-
-struct divider {
-    uint32_t n, multiplier, shift;
-};
-static inline divider divider_of(uint32_t n)
-{
-    divider d = { n, 0, 0 };
-    while (d.shift < 32 && (1ull << d.shift) < n) d.shift++;
-    d.multiplier = (uint32_t)(((1ull << 32) * ((1ull << d.shift) - n)) / n + 1);
-    return d;
-}
-__device__ __forceinline__ uint32_t divide(uint32_t x, divider d) { return (__umulhi(x, d.multiplier) + x) >> d.shift; }
 
 #endif
