@@ -110,7 +110,7 @@ void CJ_K(cj__sgd)(cj_pool *pool, cj_dtype t, const cj_update_slice *slices, int
  *   v = beta2 v + (1 - beta2) g g
  *   p = p - (lr / bias1) m / (sqrt(v) / sqrt(bias2) + eps)                                                                                  */
 typedef struct adam_f32 {
-    vf weight1, beta2, weight2, root2, eps, step, decay, scale;
+    vf weight1, beta2, weight2, root2 /* 1 / sqrt(bias2) */, eps, step, decay, scale;
     bool coupled, decoupled, has_scale, near; /* near: lerp from the other end, as PyTorch does for weights of 1/2 and more */
 } adam_f32;
 
@@ -121,7 +121,7 @@ CJ_INLINE vf adam_step(const adam_f32 *c, vf p, vf g, vf *m, vf *v)
     if (c->decoupled) p = p * c->decay;
     *m = c->near ? g - (g - *m) * c->weight1 : *m + c->weight1 * (g - *m);
     *v = *v * c->beta2 + c->weight2 * g * g;
-    const vf denominator = vf_sqrt(*v) / c->root2 + c->eps;
+    const vf denominator = vf_sqrt(*v) * c->root2 + c->eps; /* divisions are what an update takes longest for */
     return p - c->step * *m / denominator;
 }
 
@@ -165,7 +165,7 @@ static void adam_range(void *arg, int64_t begin, int64_t end, int worker)
     const adam_f32 c = { vf_set1((float)(near ? o->beta1 : 1.0 - o->beta1)),
                          vf_set1((float)o->beta2),
                          vf_set1((float)(1.0 - o->beta2)),
-                         vf_set1((float)sqrt(o->bias2)),
+                         vf_set1((float)(1.0 / sqrt(o->bias2))),
                          vf_set1((float)o->eps),
                          vf_set1((float)(o->lr / o->bias1)),
                          vf_set1((float)(o->decoupled ? 1.0 - o->lr * o->weight_decay : o->weight_decay)),
