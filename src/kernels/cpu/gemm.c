@@ -163,9 +163,13 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     }
 
     s.slab = half ? 1 : s.panels >= 96 ? 4 : s.panels >= 32 ? 2 : 1;
+    /* Panels that meet in the middle of cache lines are not for two threads. */
+    const int uneven = !half && g->c_row % TILE_LINE != 0 && s.super_rows >= 4 * FEW_ROWS && (double)g->k * (double)g->n <= NEAR_FLOATS;
+    if (uneven) s.slab = s.panels;
     const int64_t slabs = ceil_div(s.panels, s.slab), blocks = ceil_div(s.super_rows, BLOCK_ROWS);
     int64_t wanted = blocks * slabs >= 4 ? blocks : ceil_div(4, slabs);
-    while (wanted > blocks && s.super_rows / wanted < 48) wanted--;
+    while (wanted > blocks && s.super_rows / wanted < (uneven ? 2 : 1) * FEW_ROWS) wanted--;
+    if (uneven && wanted == 3) wanted = 2;
     s.block_rows = ceil_div(s.super_rows, wanted);
 
     const int64_t panel = min64(s.kc, g->k) * min64(s.vectors, TILE_WIDTH) * VL; /* wider ones are read in place */
