@@ -113,6 +113,45 @@ const char *gpu_cross_entropy(gpu_state *st, int t, const void *x, int64_t rows,
 const char *gpu_cross_entropy_bwd(gpu_state *st, int t, const void *x, int64_t rows, int64_t n, const int64_t *target, int64_t ignore,
                                   double smooth, const void *lse, const void *g, int64_t s_g, const void *weight, void *dx);
 
+/* ---- images (conv.cu, window.cu): depth, height and width; axes that are not there have size 1 ------------------------------------------------------------ */
+
+typedef struct gpu_image {
+    void *data;
+    int64_t n, c, size[3];
+    int64_t stride_n, stride_c, stride[3];
+} gpu_image;
+typedef struct gpu_window {
+    int64_t kernel[3], stride[3], pad[3], dilation[3];
+} gpu_window;
+
+/* weight [y's channels, x's channels of a group, kernel], contiguous; bias: f32 only, or NULL */
+const char *gpu_conv(gpu_state *st, int t, const gpu_image *x, const gpu_window *w, int64_t groups, const void *weight, const float *bias,
+                     const gpu_image *y);
+const char *gpu_conv_data(gpu_state *st, int t, const gpu_image *y, const gpu_window *w, int64_t groups, const void *weight,
+                          const gpu_image *x);
+const char *gpu_conv_weight(gpu_state *st, int t, const gpu_image *x, const gpu_window *w, int64_t groups, const gpu_image *y, void *dw);
+/* Places of maxima lie as y does: positions or taps, the other one NULL. */
+const char *gpu_window_max(gpu_state *st, int t, const gpu_image *x, const gpu_window *w, const gpu_image *y, int64_t *index, uint8_t *tap);
+const char *gpu_window_put(gpu_state *st, int t, const gpu_image *y, const gpu_window *w, int64_t *index, uint8_t *tap, const gpu_image *x);
+const char *gpu_window_sum(gpu_state *st, int t, const gpu_image *x, const gpu_window *w, double scale, const gpu_image *y);
+const char *gpu_window_spread(gpu_state *st, int t, const gpu_image *y, const gpu_window *w, double scale, const gpu_image *x);
+
+/* ---- batch and group normalisation (normalise.cu): contiguous [outer, channels, inner] ------------------------------------------------------------------------ */
+
+typedef struct gpu_norm {
+    int t;
+    const void *x, *dy;
+    void *y;                                /* or dx */
+    int64_t outer, channels, inner, groups; /* groups 0: batch normalisation */
+    double eps;
+    bool relu, given; /* max(y, 0); mean and var are not of x */
+    double *mean, *var;
+    const void *weight, *bias; /* or NULL */
+    int weight_type, bias_type;
+} gpu_norm;
+const char *gpu_normalise(gpu_state *st, const gpu_norm *n);
+const char *gpu_normalise_bwd(gpu_state *st, const gpu_norm *n, void *dweight, void *dbias);
+
 /* ---- updates (update.cu) ----------------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct gpu_update {

@@ -1,0 +1,128 @@
+/* Pooling: maxima with their places, sums over windows, and their transposes, as kernels/cpu/window.h has them.  A thread per element of the result: the derivatives look for the windows
+ * that hold an element instead of adding into it, so that the order of every sum is fixed. */
+#include "kernels/cuda/image.cuh"
+
+struct window_args {
+    gpu_image x, y;
+    gpu_window w;
+    int64_t total;
+    double scale;
+    int64_t *index; /* laid out like y; one of the two, or none */
+    uint8_t *tap;
+};
+
+enum { NO_TAP = 255 };
+
+#define TAPS(k)                                                                                                                            \
+    for (int64_t k##0 = 0; k##0 < a.w.kernel[0]; k##0 ++)                                                                                  \
+        for (int64_t k##1 = 0; k##1 < a.w.kernel[1]; k##1 ++)                                                                              \
+            for (int64_t k##2 = 0; k##2 < a.w.kernel[2]; k##2 ++)
+
+#define EACH(i) for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.total; i += (int64_t)gridDim.x * blockDim.x)
+
+template <class S, class C, class I> static __global__ void window_max(const __grid_constant__ window_args a)
+{
+    EACH(i)
+    {
+        const image_place at = place_of<I>(a.y, i);
+        C best = C(-INFINITY);
+        int64_t place = 0;
+        int tap = NO_TAP;
+        TAPS(k)
+        {
+            const int64_t z = tap_at(a.w, 0, at.p[0], k0), y = tap_at(a.w, 1, at.p[1], k1), x = tap_at(a.w, 2, at.p[2], k2);
+            if (z < 0 || z >= a.x.size[0] || y < 0 || y >= a.x.size[1] || x < 0 || x >= a.x.size[2]) continue;
+            const C v = value_of(((const S *)a.x.data)[offset_of(a.x, at.n, at.c, z, y, x)]);
+            if (tap != NO_TAP && !(v > best || v != v)) continue;
+            best = v;
+            place = (z * a.x.size[1] + y) * a.x.size[2] + x;
+            tap = (int)((k0 * a.w.kernel[1] + k1) * a.w.kernel[2] + k2);
+            if (a.index) tap = 0; /* there may be more than fit a byte */
+        }
+        const int64_t to = offset_of(a.y, at.n, at.c, at.p[0], at.p[1], at.p[2]);
+        put((S *)a.y.data + to, best);
+        if (a.index) a.index[to] = place;
+        else a.tap[to] = (uint8_t)tap;
+    }
+}
+
+template <class S, class C, class I> static __global__ void window_sum(const __grid_constant__ window_args a)
+{
+    EACH(i)
+    {
+        const image_place at = place_of<I>(a.y, i);
+        C sum = 0;
+        TAPS(k)
+        {
+            const int64_t z = tap_at(a.w, 0, at.p[0], k0), y = tap_at(a.w, 1, at.p[1], k1), x = tap_at(a.w, 2, at.p[2], k2);
+            if (z < 0 || z >= a.x.size[0] || y < 0 || y >= a.x.size[1] || x < 0 || x >= a.x.size[2]) continue;
+            sum += value_of(((const S *)a.x.data)[offset_of(a.x, at.n, at.c, z, y, x)]);
+        }
+        put((S *)a.y.data + offset_of(a.y, at.n, at.c, at.p[0], at.p[1], at.p[2]), sum * (C)a.scale);
+    }
+}
+
+/* x from y: of all windows that hold the element, or of those whose maximum it is. */
+template <class S, class C, class I, bool MAXIMA> static __global__ void window_spread(const __grid_constant__ window_args a)
+{
+    EACH(i)
+    {
+        const image_place at = place_of<I>(a.x, i);
+        C sum = 0;
+        TAPS(k)
+        {
+            const int64_t z = window_at(a.w, 0, at.p[0], k0, a.y.size[0]), y = window_at(a.w, 1, at.p[1], k1, a.y.size[1]),
+                          x = window_at(a.w, 2, at.p[2], k2, a.y.size[2]);
+            if (z < 0 || y < 0 || x < 0) continue;
+            const int64_t from = offset_of(a.y, at.n, at.c, z, y, x);
+            if (MAXIMA && a.tap && a.tap[from] != (k0 * a.w.kernel[1] + k1) * a.w.kernel[2] + k2) continue;
+            if (MAXIMA && a.index && a.index[from] != (at.p[0] * a.x.size[1] + at.p[1]) * a.x.size[2] + at.p[2]) continue;
+            sum += value_of(((const S *)a.y.data)[from]);
+        }
+        put((S *)a.x.data + offset_of(a.x, at.n, at.c, at.p[0], at.p[1], at.p[2]), MAXIMA ? sum : sum * (C)a.scale);
+    }
+}
+
+#define LAUNCH(st, t, a, ...)                                                                                                              \
+    GPU_BY_FLOAT(                                                                                                                          \
+        t,                                                                                                                                 \
+        if ((a).total <= INT32_MAX) {                                                                                                      \
+            typedef uint32_t I;                                                                                                            \
+            (__VA_ARGS__<<<gpu_blocks(st, (a).total, 256), 256, 0, (st)->stream>>>(a));                                                    \
+        } else {                                                                                                                           \
+            typedef uint64_t I;                                                                                                            \
+            (__VA_ARGS__<<<gpu_blocks(st, (a).total, 256), 256, 0, (st)->stream>>>(a));                                                    \
+        })
+
+const char *gpu_window_max(gpu_state *st, int t, const gpu_image *x, const gpu_window *w, const gpu_image *y, int64_t *index, uint8_t *tap)
+{
+    gpu_use(st);
+    const window_args a = { *x, *y, *w, image_total(y), 1, index, tap };
+    if (a.total == 0) return NULL;
+    LAUNCH(st, t, a, window_max<S, C, I>);
+    return gpu_check(st);
+}
+const char *gpu_window_put(gpu_state *st, int t, const gpu_image *y, const gpu_window *w, int64_t *index, uint8_t *tap, const gpu_image *x)
+{
+    gpu_use(st);
+    const window_args a = { *x, *y, *w, image_total(x), 1, index, tap };
+    if (a.total == 0) return NULL;
+    LAUNCH(st, t, a, window_spread<S, C, I, true>);
+    return gpu_check(st);
+}
+const char *gpu_window_sum(gpu_state *st, int t, const gpu_image *x, const gpu_window *w, double scale, const gpu_image *y)
+{
+    gpu_use(st);
+    const window_args a = { *x, *y, *w, image_total(y), scale, NULL, NULL };
+    if (a.total == 0) return NULL;
+    LAUNCH(st, t, a, window_sum<S, C, I>);
+    return gpu_check(st);
+}
+const char *gpu_window_spread(gpu_state *st, int t, const gpu_image *y, const gpu_window *w, double scale, const gpu_image *x)
+{
+    gpu_use(st);
+    const window_args a = { *x, *y, *w, image_total(x), scale, NULL, NULL };
+    if (a.total == 0) return NULL;
+    LAUNCH(st, t, a, window_spread<S, C, I, false>);
+    return gpu_check(st);
+}
