@@ -72,8 +72,9 @@ static cj_tensor *doubling(cj_tensor *y, int axis, cj_tensor *(*join)(cj_tensor 
 static bool define_prod(cj_ctx *c, const void *attrs, cj_tensor *const *in, int nin, cj_tensor **out)
 {
     (void)nin;
-    cj_tensor *x = cj_dtype_is_float((cj_dtype)in[0]->dtype) ? in[0] : cj_cast(in[0], CJ_I64);
-    out[0] = cj_clone(doubling(x, (int)((const scan_attrs *)attrs)->axis, times));
+    const cj_dtype t = (cj_dtype)in[0]->dtype, wide = !cj_dtype_is_float(t) ? CJ_I64 : t == CJ_BF16 || t == CJ_F16 ? CJ_F32 : t;
+    cj_tensor *y = doubling(wide == t ? in[0] : cj_cast(in[0], wide), (int)((const scan_attrs *)attrs)->axis, times);
+    out[0] = wide == CJ_F32 && t != CJ_F32 ? cj_cast(y, t) : cj_clone(y);
     return c->error == CJ_OK;
 }
 static bool define_logsumexp(cj_ctx *c, const void *attrs, cj_tensor *const *in, int nin, cj_tensor **out)

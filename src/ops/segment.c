@@ -416,6 +416,7 @@ static bool define_bag(cj_ctx *c, const void *attrs, cj_tensor *const *in, int n
     cj_tensor *w = in[0], *index = in[1], *offsets = in[2];
     (void)nin;
     if (a->mode == CJ_COMBINE_MAX) {
+        if (w->st->device) return cj__error(c, CJ_EDEVICE, "embedding_bag: no %s kernel for this operator's maxima", c->backend->name);
         cj_tensor *found[3] = { cj_detach(w), index, offsets }, *result[2];
         if (!cj__apply_n(c, &cj__ops_segment[EMBEDDING_BAG], a, found, 3, result)) return false;
         cj_tensor *none = cj_lt_scalar(result[1], 0);

@@ -206,26 +206,25 @@ static bool sizes_ok(cj_ctx *c, const char *op, int64_t rows, int64_t cols)
     if (rows >= 0 && cols >= 0 && rows < INT32_MAX && cols < INT32_MAX) return true;
     return cj__error(c, CJ_EVALUE, "%s: a matrix of [%lld, %lld]", op, (long long)rows, (long long)cols);
 }
-/* Its numbers can be read now, on the host. */
-static bool readable(cj_ctx *c, const char *op, const char *what, const cj_tensor *t)
+/* Its numbers can be read now. */
+static bool readable(cj_ctx *c, const char *op, const char *what)
 {
-    if (c->trace) return cj__error(c, CJ_ECAPTURE, "%s: reads %s inside a captured step; make the matrix before", op, what);
-    if (t->st->device) return cj__error(c, CJ_EDEVICE, "%s: %s is on the device; move it with cj_to", op, what);
-    return true;
+    return !c->trace || cj__error(c, CJ_ECAPTURE, "%s: reads %s inside a captured step; make the matrix before", op, what);
 }
 static bool index_vector(cj_ctx *c, const char *op, const char *what, const cj_tensor *t, int64_t n)
 {
     if (t->dtype != CJ_I64 || t->ndim != 1 || (n >= 0 && t->numel != n))
         return cj__error(c, CJ_ESHAPE, "%s: %s is %s %s; i64 %s expected", op, what, cj_dtype_name((cj_dtype)t->dtype), cj__tensor_text(t),
                          n < 0 ? "[entries]" : cj__shape_text(1, &n));
-    return readable(c, op, what, t);
+    return readable(c, op, what);
 }
 
-/* A matrix of checked offsets and columns, with its transposed structure: entries in the order of columns, rows rising within each. */
-static cj_csr with_transpose(cj_tensor *offsets, cj_tensor *columns, cj_tensor *values, int64_t rows, int64_t cols)
+/* A matrix of checked offsets and columns, whose numbers stand in `from` and `col`, with its transposed structure: entries in the order of columns, rows rising within each. */
+static cj_csr with_transpose(cj_tensor *offsets, const int64_t *from, cj_tensor *columns, const int64_t *col, cj_tensor *values,
+                             int64_t rows, int64_t cols)
 {
     cj_ctx *c = offsets->ctx;
-    const int64_t entries = columns->numel, *from = numbers(offsets), *col = numbers(columns);
+    const int64_t entries = columns->numel;
     const size_t bytes = (size_t)(cols + 2 + 2 * entries) * sizeof(int64_t);
     int64_t *next = cj__zalloc(c, bytes), *t_rows = next ? next + cols + 2 : NULL, *t_entry = t_rows ? t_rows + entries : NULL;
     if (!next) return poisoned(c);
@@ -267,8 +266,9 @@ cj_csr cj_csr_from_parts(cj_tensor *offsets, cj_tensor *columns, cj_tensor *valu
         return poisoned(c);
     offsets = cj_contiguous(offsets);
     columns = cj_contiguous(columns);
+    const cj_tensor *near_offsets = cj_to(offsets, "cpu"), *near_columns = cj_to(columns, "cpu");
     if (c->error) return poisoned(c);
-    const int64_t *from = numbers(offsets), *col = numbers(columns);
+    const int64_t *from = numbers(near_offsets), *col = numbers(near_columns);
     if (!check_offsets(c, op, "offsets", from, rows, columns->numel) || !check_range(c, op, "the column", col, columns->numel, cols))
         return poisoned(c);
     for (int64_t i = 0; i < rows; i++)
@@ -278,7 +278,7 @@ cj_csr cj_csr_from_parts(cj_tensor *offsets, cj_tensor *columns, cj_tensor *valu
                           (long long)i, col[p] == col[p - 1] ? "are the same" : "are not in order");
                 return poisoned(c);
             }
-    return with_transpose(offsets, columns, values, rows, cols);
+    return with_transpose(offsets, from, columns, col, values, rows, cols);
 }
 
 /* Sorted by counting, first by column, then by row: stable, so that columns rise within rows. */
@@ -311,8 +311,8 @@ cj_csr cj_csr_from_coo(cj_tensor *row, cj_tensor *col, cj_tensor *values, int64_
         !sizes_ok(c, op, rows, cols) || !index_vector(c, op, "row", row, -1) || !index_vector(c, op, "col", col, row->numel) ||
         !values_ok(c, op, values, row->numel))
         return poisoned(c);
-    row = cj_contiguous(row);
-    col = cj_contiguous(col);
+    row = cj_to(cj_contiguous(row), "cpu");
+    col = cj_to(cj_contiguous(col), "cpu");
     if (c->error) return poisoned(c);
     const int64_t n = row->numel, *r = numbers(row), *k = numbers(col);
     if (!check_range(c, op, "the row", r, n, rows) || !check_range(c, op, "the column", k, n, cols)) return poisoned(c);
@@ -335,7 +335,7 @@ cj_csr cj_csr_from_coo(cj_tensor *row, cj_tensor *col, cj_tensor *values, int64_
         cj_tensor *zeros = cj_expand(cj_cast(cj__const(values, 0), (cj_dtype)values->dtype), CJ_SHAPE(entries));
         cj_tensor *sums = cj_index_add(zeros, 0, cj_from_i64(c, place, CJ_SHAPE(n)), values);
         cj_tensor *from = cj_from_i64(c, offsets, CJ_SHAPE(rows + 1)), *to = cj_from_i64(c, columns, CJ_SHAPE(entries));
-        if (!c->error) a = with_transpose(from, to, sums, rows, cols);
+        if (!c->error) a = with_transpose(from, offsets, to, columns, sums, rows, cols);
     }
     cj__free(c, offsets, bytes);
     return a;
@@ -346,15 +346,16 @@ cj_csr cj_csr_from_dense(cj_tensor *x)
     static const char op[] = "csr_from_dense";
     if (!x) return poisoned(NULL);
     cj_ctx *c = x->ctx;
-    if (c->error || !cj__usable(c, op, 0, x) || !readable(c, op, "the matrix", x)) return poisoned(c);
+    if (c->error || !cj__usable(c, op, 0, x) || !readable(c, op, "the matrix")) return poisoned(c);
     if (x->ndim != 2 || !cj_dtype_is_float((cj_dtype)x->dtype)) {
         cj__error(c, CJ_ESHAPE, "%s: %s %s; a matrix of floats expected", op, cj_dtype_name((cj_dtype)x->dtype), cj__tensor_text(x));
         return poisoned(c);
     }
-    cj_tensor *dense = cj_contiguous(x), *places = cj_nonzero(cj_detach(dense));
+    cj_tensor *dense = cj_contiguous(x), *places = cj_nonzero(cj_to(cj_detach(dense), "cpu"));
     if (c->error) return poisoned(c);
     cj_tensor *row = cj_contiguous(cj_select(places, 1, 0)), *col = cj_contiguous(cj_select(places, 1, 1));
     cj_tensor *flat = cj_add(cj_mul(row, cj_cast(cj__const(row, (double)x->shape[1]), CJ_I64)), col);
+    if (x->st->device) flat = cj_to(flat, c->backend->name);
     return cj_csr_from_coo(row, col, cj_index_select(cj_flatten(dense, 0), 0, flat), x->shape[0], x->shape[1]);
 }
 

@@ -53,6 +53,7 @@ typedef enum gpu_reporter {
     GPU_CROSS_ENTROPY,
     GPU_WRITE_SLICE,
     GPU_DIVISION,
+    GPU_CSR,
     GPU_REPORTERS
 } gpu_reporter;
 
@@ -135,6 +136,16 @@ const char *gpu_window_max(gpu_state *st, int t, const gpu_image *x, const gpu_w
 const char *gpu_window_put(gpu_state *st, int t, const gpu_image *y, const gpu_window *w, int64_t *index, uint8_t *tap, const gpu_image *x);
 const char *gpu_window_sum(gpu_state *st, int t, const gpu_image *x, const gpu_window *w, double scale, const gpu_image *y);
 const char *gpu_window_spread(gpu_state *st, int t, const gpu_image *y, const gpu_window *w, double scale, const gpu_image *x);
+
+/* ---- sparse matrices (sparse.cu) ------------------------------------------------------------------------------------------------------------------------------ */
+
+/* Entry p of row i, p in [offsets[i], offsets[i+1]), stands at columns[p] and has the value number entry[p], or p; dense matrices have k columns. */
+typedef struct gpu_csr {
+    int64_t rows, cols, entries, k;
+    const int64_t *offsets, *columns, *entry;
+} gpu_csr;
+const char *gpu_csr_matmul(gpu_state *st, int t, const gpu_csr *m, const void *values, const void *x, void *y);
+const char *gpu_csr_sampled(gpu_state *st, int t, const gpu_csr *m, const void *x, const void *y, void *out);
 
 /* ---- batch and group normalisation (normalise.cu): contiguous [outer, channels, inner] ------------------------------------------------------------------------ */
 

@@ -290,8 +290,8 @@ void gpu_free(void *state, void *p)
 /* After the stream ran dry: did a kernel report something? */
 static bool look_at_flag(gpu_state *st)
 {
-    static const char *const names[GPU_REPORTERS] = { "index_select",  "index_add",    "gather",  "scatter_add",
-                                                      "cross_entropy", "write_slice_", "division" };
+    static const char *const names[GPU_REPORTERS] = { "index_select",  "index_add",    "gather",   "scatter_add",
+                                                      "cross_entropy", "write_slice_", "division", "csr_matmul" };
     volatile gpu_report *r = st->flag.report;
     if (!r->who) return true;
     int who = r->who - 1;

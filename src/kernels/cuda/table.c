@@ -620,6 +620,34 @@ static const char *run_normalise_bwd(void *state, const cj_call *call)
     return gpu_normalise_bwd(state, &n, a->weight ? call->out[1]->data : NULL, a->bias ? call->out[2]->data : NULL);
 }
 
+/* ---- sparse matrices ------------------------------------------------------------------------------------------------------------------------------------------------------------ */
+
+/* Inputs: offsets, columns, their transposes and the number of each entry there, then the two factors. */
+static gpu_csr csr_of(const cj_call *call, bool transposed, int64_t k)
+{
+    const cj_csr_attrs *a = call->attrs;
+    const int64_t *part[5];
+    for (int i = 0; i < 5; i++) part[i] = (const int64_t *)(const void *)call->in[i]->data;
+    return (gpu_csr){ .rows = transposed ? a->cols : a->rows,
+                      .cols = transposed ? a->rows : a->cols,
+                      .entries = call->in[1]->numel,
+                      .k = k,
+                      .offsets = part[transposed ? 2 : 0],
+                      .columns = part[transposed ? 3 : 1],
+                      .entry = transposed ? part[4] : NULL };
+}
+static const char *run_csr_matmul(void *state, const cj_call *call)
+{
+    const cj_csr_attrs *a = call->attrs;
+    const gpu_csr m = csr_of(call, a->transposed, call->in[6]->shape[1]);
+    return gpu_csr_matmul(state, call->out[0]->dtype, &m, call->in[5]->data, call->in[6]->data, call->out[0]->data);
+}
+static const char *run_csr_sampled(void *state, const cj_call *call)
+{
+    const gpu_csr m = csr_of(call, false, call->in[5]->shape[1]);
+    return gpu_csr_sampled(state, call->out[0]->dtype, &m, call->in[5]->data, call->in[6]->data, call->out[0]->data);
+}
+
 /* ---- updates ---------------------------------------------------------------------------------------------------------------------------------------------------------------- */
 
 static const char *run_update(void *state, const cj_call *call)
@@ -772,6 +800,8 @@ static const row rows[] = {
     { "group_norm", run_normalise },
     { "batch_norm_backward", run_normalise_bwd },
     { "group_norm_backward", run_normalise_bwd },
+    { "csr_matmul", run_csr_matmul },
+    { "csr_sampled", run_csr_sampled },
     { "conv", run_conv },
     { "conv_data", run_conv_data },
     { "conv_weight", run_conv_weight },
