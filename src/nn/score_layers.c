@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "nn/nn.h"
+#include "ops/ops.h"
 
 static const cj_random_opts init_stream = { .stream = CJ_STREAM_INIT };
 
@@ -260,18 +261,13 @@ cj_csr cj_graph_normalise(cj_csr a)
         return none;
     }
     /* entries and then the diagonal, as places; values there are added */
-    int64_t n = a.rows, entries = cj_numel(a.columns);
+    const int64_t n = a.rows;
     cj_tensor *self = cj_arange(c, 0, (double)n, 1, CJ_I64);
-    cj_tensor *at = cj_arange(c, 0, (double)entries, 1, CJ_I64);
-    cj_tensor *row = cj_searchsorted(cj_slice(a.offsets, 0, 1, CJ_END, 1), at, &(cj_searchsorted_opts){ .right = true });
-    cj_tensor *rows[] = { row, self }, *cols[] = { a.columns, self },
+    cj_tensor *rows[] = { cj__csr_rows(a), self }, *cols[] = { a.columns, self },
               *values[] = { a.values, cj_ones(c, CJ_SHAPE(n), (cj_dtype)a.values->dtype) };
     cj_csr with = cj_csr_from_coo(cj_cat(rows, 2, 0), cj_cat(cols, 2, 0), cj_cat(values, 2, 0), n, n);
     if (c->error) return none;
     cj_tensor *degree = cj_csr_matmul(with, cj_ones(c, CJ_SHAPE(n), (cj_dtype)a.values->dtype)), *root = cj_rsqrt(degree);
-    int64_t all = cj_numel(with.columns);
-    cj_tensor *place = cj_searchsorted(cj_slice(with.offsets, 0, 1, CJ_END, 1), cj_arange(c, 0, (double)all, 1, CJ_I64),
-                                       &(cj_searchsorted_opts){ .right = true });
-    cj_tensor *scale = cj_mul(cj_index_select(root, 0, place), cj_index_select(root, 0, with.columns));
+    cj_tensor *scale = cj_mul(cj_index_select(root, 0, cj__csr_rows(with)), cj_index_select(root, 0, with.columns));
     return cj_csr_with_values(with, cj_mul(with.values, scale));
 }

@@ -91,6 +91,7 @@ bool cj__index_dtype(cj_call *call, const cj_tensor *index);
 bool cj__index_range(cj_call *call, const cj_tensor *index, int64_t len);
 /* The transpose of index_select: zeros of length len along the axis, with the rows of x added at the index. */
 cj_tensor *cj__segment_sum(cj_tensor *x, int axis, cj_tensor *index, int64_t len);
+cj_tensor *cj__csr_rows(cj_csr a); /* the row of every entry */
 
 /* Options of convolution and pooling: one value for all nd axes, or one per axis, none below `least`; right-aligned in out[3]. */
 bool cj__per_axis(cj_ctx *c, const char *op, const char *what, int64_t nd, int64_t all, cj_shape each, int64_t least, int64_t *out);

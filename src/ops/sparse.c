@@ -365,6 +365,8 @@ cj_csr cj_csr_with_values(cj_csr a, cj_tensor *values)
     return a;
 }
 
+cj_tensor *cj__csr_rows(cj_csr a) { return cj_index_add(cj_zeros_like(a.columns), 0, a.t_entry, a.t_rows); }
+
 cj_tensor *cj_csr_to_dense(cj_csr a)
 {
     if (!a.values) return NULL;
@@ -374,7 +376,7 @@ cj_tensor *cj_csr_to_dense(cj_csr a)
     for (int i = 0; i < 4; i++)
         if (!cj__usable(c, "csr_to_dense", i, part[i])) return c->poison;
     /* row·cols + column of every entry */
-    cj_tensor *row = cj_index_add(cj_zeros_like(a.columns), 0, a.t_entry, a.t_rows);
+    cj_tensor *row = cj__csr_rows(a);
     cj_tensor *flat = cj_add(cj_mul(row, cj_cast(cj__const(row, (double)a.cols), CJ_I64)), a.columns);
     cj_tensor *zeros = cj_expand(cj_cast(cj__const(a.values, 0), (cj_dtype)a.values->dtype), CJ_SHAPE(a.rows * a.cols));
     return cj_reshape(cj_index_add(zeros, 0, flat, a.values), CJ_SHAPE(a.rows, a.cols));
