@@ -21,12 +21,6 @@ struct conv_args {
     bool last;    /* columns (tap, channel) instead of (channel, tap) */
 };
 
-#define EACH(i) for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.total; i += (int64_t)gridDim.x * blockDim.x)
-#define TAPS(k)                                                                                                                            \
-    for (int64_t k##0 = 0; k##0 < a.w.kernel[0]; k##0 ++)                                                                                  \
-        for (int64_t k##1 = 0; k##1 < a.w.kernel[1]; k##1 ++)                                                                              \
-            for (int64_t k##2 = 0; k##2 < a.w.kernel[2]; k##2 ++)
-
 /* ---- unfolding --------------------------------------------------------------------------------------------------------------------------------- */
 
 template <class E, class I> static __global__ void unfold(const __grid_constant__ conv_args a)
@@ -43,8 +37,7 @@ template <class E, class I> static __global__ void unfold(const __grid_constant_
             q[d] = p % (I)a.y.size[d], p /= (I)a.y.size[d];
         }
         const int64_t z = tap_at(a.w, 0, q[0], j[0]), y = tap_at(a.w, 1, q[1], j[1]), x = tap_at(a.w, 2, q[2], j[2]);
-        const bool inside = z >= 0 && z < a.x.size[0] && y >= 0 && y < a.x.size[1] && x >= 0 && x < a.x.size[2];
-        ((E *)a.columns)[i] = inside ? ((const E *)a.x.data)[offset_of(a.x, a.first + p, c, z, y, x)] : E(0);
+        ((E *)a.columns)[i] = is_inside(a.x, z, y, x) ? ((const E *)a.x.data)[offset_of(a.x, a.first + p, c, z, y, x)] : E(0);
     }
 }
 
@@ -81,7 +74,7 @@ template <class S, class C, class I> static __global__ void each_result(const __
         for (int64_t c = 0; c < a.c; c++) TAPS(k)
             {
                 const int64_t z = tap_at(a.w, 0, at.p[0], k0), y = tap_at(a.w, 1, at.p[1], k1), x = tap_at(a.w, 2, at.p[2], k2);
-                if (z < 0 || z >= a.x.size[0] || y < 0 || y >= a.x.size[1] || x < 0 || x >= a.x.size[2]) continue;
+                if (!is_inside(a.x, z, y, x)) continue;
                 sum = fma(value_of(((const S *)a.x.data)[offset_of(a.x, at.n, at.c / a.o * a.c + c, z, y, x)]),
                           value_of(((const S *)a.weight)[(at.c * a.c + c) * taps + (k0 * a.w.kernel[1] + k1) * a.w.kernel[2] + k2]), sum);
             }
@@ -125,7 +118,7 @@ template <class S, class C> static __global__ void __launch_bounds__(256) each_w
         const int64_t n = i / points, p = i % points, p2 = p % a.y.size[2], p1 = p / a.y.size[2] % a.y.size[1],
                       p0 = p / a.y.size[2] / a.y.size[1];
         const int64_t z = tap_at(a.w, 0, p0, k0), y = tap_at(a.w, 1, p1, k1), x = tap_at(a.w, 2, p2, k2);
-        if (z < 0 || z >= a.x.size[0] || y < 0 || y >= a.x.size[1] || x < 0 || x >= a.x.size[2]) continue;
+        if (!is_inside(a.x, z, y, x)) continue;
         sum = fma(value_of(((const S *)a.x.data)[offset_of(a.x, n, o / a.o * a.c + c, z, y, x)]),
                   value_of(((const S *)a.y.data)[offset_of(a.y, n, o, p0, p1, p2)]), sum);
     }
@@ -139,17 +132,6 @@ template <class S, class C> static __global__ void __launch_bounds__(256) each_w
 }
 
 /* ---- launching ------------------------------------------------------------------------------------------------------------------------------------------ */
-
-#define LAUNCH(st, t, a, ...)                                                                                                              \
-    GPU_BY_FLOAT(                                                                                                                          \
-        t,                                                                                                                                 \
-        if ((a).total <= INT32_MAX) {                                                                                                      \
-            typedef uint32_t I;                                                                                                            \
-            (__VA_ARGS__<<<gpu_blocks(st, (a).total, 256), 256, 0, (st)->stream>>>(a));                                                    \
-        } else {                                                                                                                           \
-            typedef uint64_t I;                                                                                                            \
-            (__VA_ARGS__<<<gpu_blocks(st, (a).total, 256), 256, 0, (st)->stream>>>(a));                                                    \
-        })
 
 static void launch_unfold(gpu_state *st, int elem, const conv_args &a)
 {

@@ -26,6 +26,11 @@ static __device__ __forceinline__ int64_t offset_of(const gpu_image &m, int64_t 
     return n * m.stride_n + c * m.stride_c + p0 * m.stride[0] + p1 * m.stride[1] + p2 * m.stride[2];
 }
 
+static __device__ __forceinline__ bool is_inside(const gpu_image &m, int64_t p0, int64_t p1, int64_t p2)
+{
+    return p0 >= 0 && p0 < m.size[0] && p1 >= 0 && p1 < m.size[1] && p2 >= 0 && p2 < m.size[2];
+}
+
 /* Where tap k of window p lies along an axis; negative or beyond the end: outside. */
 static __device__ __forceinline__ int64_t tap_at(const gpu_window &w, int d, int64_t p, int64_t k)
 {
@@ -38,6 +43,23 @@ static __device__ __forceinline__ int64_t window_at(const gpu_window &w, int d, 
     if (at < 0 || at % w.stride[d] != 0) return -1;
     return at / w.stride[d] < windows ? at / w.stride[d] : -1;
 }
+
+/* For kernels whose arguments are `a`: the elements of a thread, the taps of the window a.w; and their launch with 32-bit indices where those do. */
+#define EACH(i) for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.total; i += (int64_t)gridDim.x * blockDim.x)
+#define TAPS(k)                                                                                                                            \
+    for (int64_t k##0 = 0; k##0 < a.w.kernel[0]; k##0 ++)                                                                                  \
+        for (int64_t k##1 = 0; k##1 < a.w.kernel[1]; k##1 ++)                                                                              \
+            for (int64_t k##2 = 0; k##2 < a.w.kernel[2]; k##2 ++)
+#define LAUNCH(st, t, a, ...)                                                                                                              \
+    GPU_BY_FLOAT(                                                                                                                          \
+        t,                                                                                                                                 \
+        if ((a).total <= INT32_MAX) {                                                                                                      \
+            typedef uint32_t I;                                                                                                            \
+            (__VA_ARGS__<<<gpu_blocks(st, (a).total, 256), 256, 0, (st)->stream>>>(a));                                                    \
+        } else {                                                                                                                           \
+            typedef uint64_t I;                                                                                                            \
+            (__VA_ARGS__<<<gpu_blocks(st, (a).total, 256), 256, 0, (st)->stream>>>(a));                                                    \
+        })
 
 static inline int64_t image_points(const gpu_image *m) { return m->size[0] * m->size[1] * m->size[2]; }
 static inline int64_t image_total(const gpu_image *m) { return m->n * m->c * image_points(m); }

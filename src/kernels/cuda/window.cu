@@ -13,13 +13,6 @@ struct window_args {
 
 enum { NO_TAP = 255 };
 
-#define TAPS(k)                                                                                                                            \
-    for (int64_t k##0 = 0; k##0 < a.w.kernel[0]; k##0 ++)                                                                                  \
-        for (int64_t k##1 = 0; k##1 < a.w.kernel[1]; k##1 ++)                                                                              \
-            for (int64_t k##2 = 0; k##2 < a.w.kernel[2]; k##2 ++)
-
-#define EACH(i) for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.total; i += (int64_t)gridDim.x * blockDim.x)
-
 template <class S, class C, class I> static __global__ void window_max(const __grid_constant__ window_args a)
 {
     EACH(i)
@@ -31,7 +24,7 @@ template <class S, class C, class I> static __global__ void window_max(const __g
         TAPS(k)
         {
             const int64_t z = tap_at(a.w, 0, at.p[0], k0), y = tap_at(a.w, 1, at.p[1], k1), x = tap_at(a.w, 2, at.p[2], k2);
-            if (z < 0 || z >= a.x.size[0] || y < 0 || y >= a.x.size[1] || x < 0 || x >= a.x.size[2]) continue;
+            if (!is_inside(a.x, z, y, x)) continue;
             const C v = value_of(((const S *)a.x.data)[offset_of(a.x, at.n, at.c, z, y, x)]);
             if (tap != NO_TAP && !(v > best || v != v)) continue;
             best = v;
@@ -55,7 +48,7 @@ template <class S, class C, class I> static __global__ void window_sum(const __g
         TAPS(k)
         {
             const int64_t z = tap_at(a.w, 0, at.p[0], k0), y = tap_at(a.w, 1, at.p[1], k1), x = tap_at(a.w, 2, at.p[2], k2);
-            if (z < 0 || z >= a.x.size[0] || y < 0 || y >= a.x.size[1] || x < 0 || x >= a.x.size[2]) continue;
+            if (!is_inside(a.x, z, y, x)) continue;
             sum += value_of(((const S *)a.x.data)[offset_of(a.x, at.n, at.c, z, y, x)]);
         }
         put((S *)a.y.data + offset_of(a.y, at.n, at.c, at.p[0], at.p[1], at.p[2]), sum * (C)a.scale);
@@ -82,17 +75,6 @@ template <class S, class C, class I, bool MAXIMA> static __global__ void window_
         put((S *)a.x.data + offset_of(a.x, at.n, at.c, at.p[0], at.p[1], at.p[2]), MAXIMA ? sum : sum * (C)a.scale);
     }
 }
-
-#define LAUNCH(st, t, a, ...)                                                                                                              \
-    GPU_BY_FLOAT(                                                                                                                          \
-        t,                                                                                                                                 \
-        if ((a).total <= INT32_MAX) {                                                                                                      \
-            typedef uint32_t I;                                                                                                            \
-            (__VA_ARGS__<<<gpu_blocks(st, (a).total, 256), 256, 0, (st)->stream>>>(a));                                                    \
-        } else {                                                                                                                           \
-            typedef uint64_t I;                                                                                                            \
-            (__VA_ARGS__<<<gpu_blocks(st, (a).total, 256), 256, 0, (st)->stream>>>(a));                                                    \
-        })
 
 const char *gpu_window_max(gpu_state *st, int t, const gpu_image *x, const gpu_window *w, const gpu_image *y, int64_t *index, uint8_t *tap)
 {
