@@ -25,7 +25,7 @@ static int64_t out_size(const conv_attrs *a, int d, int64_t in, int64_t kernel)
     return room < 0 ? 0 : room / a->stride[d] + 1;
 }
 
-static const char *sizes_text(int64_t nd, const int64_t *size) { return cj__shape_text((int)nd, size + 3 - nd); }
+static const char *sizes_text(int64_t nd, const int64_t *size) { return cj__shape_text((int)nd, &size[3 - nd]); }
 
 /* The geometry of a call: from x and w sizes, wherever they come from. */
 static bool geometry(cj_call *call, cj_conv_shape *v, int64_t n, int64_t c, int64_t o, const int64_t *in, const int64_t *kernel)
