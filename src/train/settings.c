@@ -126,16 +126,16 @@ static bool parse_value(cj_ctx *c, const cj_setting *s, const char *text, double
                 *value = i;
                 return true;
             }
-        return cj__error(c, CJ_EVALUE, "setting %s: one of '%s' was expected, '%s' was found", s->key, s->choices, text);
+        return cj__error(c, CJ_EVALUE, "setting %s: one of '%s' was expected, '%.60s' was found", s->key, s->choices, text);
     }
     char *end;
     double v = strtod(text, &end);
     if (end == text || *end || !isfinite(v))
-        return cj__error(c, CJ_EVALUE, "setting %s: a number was expected, '%s' was found", s->key, text);
-    if (!s->real && v != floor(v)) return cj__error(c, CJ_EVALUE, "setting %s: a whole number was expected, '%s' was found", s->key, text);
-    if (v < s->least) return cj__error(c, CJ_EVALUE, "setting %s: at least %g was expected, '%s' was found", s->key, s->least, text);
+        return cj__error(c, CJ_EVALUE, "setting %s: a number was expected, '%.60s' was found", s->key, text);
+    if (!s->real && v != floor(v)) return cj__error(c, CJ_EVALUE, "setting %s: a whole number was expected, '%.60s' was found", s->key, text);
+    if (v < s->least) return cj__error(c, CJ_EVALUE, "setting %s: at least %g was expected, '%.60s' was found", s->key, s->least, text);
     if (s->most > 0 && v > s->most)
-        return cj__error(c, CJ_EVALUE, "setting %s: at most %g was expected, '%s' was found", s->key, s->most, text);
+        return cj__error(c, CJ_EVALUE, "setting %s: at most %g was expected, '%.60s' was found", s->key, s->most, text);
     *value = v;
     return true;
 }
@@ -243,7 +243,7 @@ bool cj_settings_parse(cj_settings *s, const char *assignment)
     if (!s || s->ctx->error) return false;
     const char *equals = strchr(assignment, '=');
     if (!equals || equals == assignment)
-        return cj__error(s->ctx, CJ_EVALUE, "a setting key=value was expected, '%s' was found", assignment);
+        return cj__error(s->ctx, CJ_EVALUE, "a setting key=value was expected, '%.60s' was found", assignment);
     char key[64];
     snprintf(key, sizeof key, "%.*s", (int)(equals - assignment), assignment);
     return cj_settings_set(s, key, equals + 1);
