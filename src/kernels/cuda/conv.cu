@@ -51,11 +51,9 @@ template <class S, class C, class I> static __global__ void fold(const __grid_co
         C sum = 0;
         TAPS(k)
         {
-            const int64_t z = window_at(a.w, 0, at.p[0], k0, a.y.size[0]), y = window_at(a.w, 1, at.p[1], k1, a.y.size[1]),
-                          x = window_at(a.w, 2, at.p[2], k2, a.y.size[2]);
-            if (z < 0 || y < 0 || x < 0) continue;
-            const int64_t row = ((at.n * a.y.size[0] + z) * a.y.size[1] + y) * a.y.size[2] + x,
-                          k = (k0 * a.w.kernel[1] + k1) * a.w.kernel[2] + k2;
+            int64_t p[3];
+            if (!window_holding(a.w, a.y, at, k0, k1, k2, p)) continue;
+            const int64_t row = ((at.n * a.y.size[0] + p[0]) * a.y.size[1] + p[1]) * a.y.size[2] + p[2], k = tap_number(a.w, k0, k1, k2);
             sum += value_of(((const S *)a.columns)[row * columns + (a.last ? k * a.x.c + at.c : at.c * taps + k)]);
         }
         put((S *)a.x.data + offset_of(a.x, a.first + at.n, at.c, at.p[0], at.p[1], at.p[2]), sum);
@@ -76,7 +74,7 @@ template <class S, class C, class I> static __global__ void each_result(const __
                 const int64_t z = tap_at(a.w, 0, at.p[0], k0), y = tap_at(a.w, 1, at.p[1], k1), x = tap_at(a.w, 2, at.p[2], k2);
                 if (!is_inside(a.x, z, y, x)) continue;
                 sum = fma(value_of(((const S *)a.x.data)[offset_of(a.x, at.n, at.c / a.o * a.c + c, z, y, x)]),
-                          value_of(((const S *)a.weight)[(at.c * a.c + c) * taps + (k0 * a.w.kernel[1] + k1) * a.w.kernel[2] + k2]), sum);
+                          value_of(((const S *)a.weight)[(at.c * a.c + c) * taps + tap_number(a.w, k0, k1, k2)]), sum);
             }
         if (a.bias) sum += a.bias[at.c];
         put((S *)a.y.data + offset_of(a.y, at.n, at.c, at.p[0], at.p[1], at.p[2]), sum);
@@ -93,12 +91,11 @@ template <class S, class C, class I> static __global__ void each_source(const __
         C sum = 0;
         TAPS(k)
         {
-            const int64_t z = window_at(a.w, 0, at.p[0], k0, a.y.size[0]), y = window_at(a.w, 1, at.p[1], k1, a.y.size[1]),
-                          x = window_at(a.w, 2, at.p[2], k2, a.y.size[2]);
-            if (z < 0 || y < 0 || x < 0) continue;
+            int64_t p[3];
+            if (!window_holding(a.w, a.y, at, k0, k1, k2, p)) continue;
             for (int64_t o = group * a.o; o < (group + 1) * a.o; o++)
-                sum = fma(value_of(((const S *)a.y.data)[offset_of(a.y, at.n, o, z, y, x)]),
-                          value_of(((const S *)a.weight)[(o * a.c + c) * taps + (k0 * a.w.kernel[1] + k1) * a.w.kernel[2] + k2]), sum);
+                sum = fma(value_of(((const S *)a.y.data)[offset_of(a.y, at.n, o, p[0], p[1], p[2])]),
+                          value_of(((const S *)a.weight)[(o * a.c + c) * taps + tap_number(a.w, k0, k1, k2)]), sum);
         }
         put((S *)a.x.data + offset_of(a.x, at.n, at.c, at.p[0], at.p[1], at.p[2]), sum);
     }

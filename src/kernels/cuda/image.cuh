@@ -44,6 +44,21 @@ static __device__ __forceinline__ int64_t window_at(const gpu_window &w, int d, 
     return at / w.stride[d] < windows ? at / w.stride[d] : -1;
 }
 
+/* The window whose tap (k0, k1, k2) lies at a place, if there is one. */
+static __device__ __forceinline__ bool window_holding(const gpu_window &w, const gpu_image &windows, const image_place &at, int64_t k0,
+                                                      int64_t k1, int64_t k2, int64_t (&p)[3])
+{
+    p[0] = window_at(w, 0, at.p[0], k0, windows.size[0]);
+    p[1] = window_at(w, 1, at.p[1], k1, windows.size[1]);
+    p[2] = window_at(w, 2, at.p[2], k2, windows.size[2]);
+    return p[0] >= 0 && p[1] >= 0 && p[2] >= 0;
+}
+/* The number of a tap. */
+static __device__ __forceinline__ int64_t tap_number(const gpu_window &w, int64_t k0, int64_t k1, int64_t k2)
+{
+    return (k0 * w.kernel[1] + k1) * w.kernel[2] + k2;
+}
+
 /* For kernels whose arguments are `a`: the elements of a thread, the taps of the window a.w; and their launch with 32-bit indices where those do. */
 #define EACH(i) for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.total; i += (int64_t)gridDim.x * blockDim.x)
 #define TAPS(k)                                                                                                                            \

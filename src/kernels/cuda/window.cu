@@ -29,7 +29,7 @@ template <class S, class C, class I> static __global__ void window_max(const __g
             if (tap != NO_TAP && !(v > best || v != v)) continue;
             best = v;
             place = (z * a.x.size[1] + y) * a.x.size[2] + x;
-            tap = (int)((k0 * a.w.kernel[1] + k1) * a.w.kernel[2] + k2);
+            tap = (int)tap_number(a.w, k0, k1, k2);
             if (a.index) tap = 0; /* there may be more than fit a byte */
         }
         const int64_t to = offset_of(a.y, at.n, at.c, at.p[0], at.p[1], at.p[2]);
@@ -64,11 +64,10 @@ template <class S, class C, class I, bool MAXIMA> static __global__ void window_
         C sum = 0;
         TAPS(k)
         {
-            const int64_t z = window_at(a.w, 0, at.p[0], k0, a.y.size[0]), y = window_at(a.w, 1, at.p[1], k1, a.y.size[1]),
-                          x = window_at(a.w, 2, at.p[2], k2, a.y.size[2]);
-            if (z < 0 || y < 0 || x < 0) continue;
-            const int64_t from = offset_of(a.y, at.n, at.c, z, y, x);
-            if (MAXIMA && a.tap && a.tap[from] != (k0 * a.w.kernel[1] + k1) * a.w.kernel[2] + k2) continue;
+            int64_t p[3];
+            if (!window_holding(a.w, a.y, at, k0, k1, k2, p)) continue;
+            const int64_t from = offset_of(a.y, at.n, at.c, p[0], p[1], p[2]);
+            if (MAXIMA && a.tap && a.tap[from] != tap_number(a.w, k0, k1, k2)) continue;
             if (MAXIMA && a.index && a.index[from] != (at.p[0] * a.x.size[1] + at.p[1]) * a.x.size[2] + at.p[2]) continue;
             sum += value_of(((const S *)a.y.data)[from]);
         }
