@@ -689,29 +689,38 @@ static void gemm_flipped(cj_pool *pool, const cj_gemm *g, void *workspace)
 
 /* ---- small ---- */
 
-/* Products of a few thousand multiply-adds: no plan, no packing, B by rows. */
-static void gemm_small(const cj_gemm *g)
+/* Rows [begin, end) of a product of a few thousand multiply-adds: no plan, no packing, B by rows. */
+static void small_rows(void *arg, int64_t begin, int64_t end, int worker)
 {
+    const cj_gemm *g = arg;
     int64_t left = ceil_div(g->n, VL), j0 = 0;
+    (void)worker;
     while (left > 0) {
         const int V = tile_panel(left);
         const int64_t columns = min64((int64_t)V * VL, g->n - j0);
         tile t = { .k = g->k,
-                   .a = g->a,
+                   .a = (const float *)g->a + begin * g->a_row,
                    .a_row = g->a_row,
                    .a_col = g->a_col,
                    .b = (const float *)g->b + j0,
                    .b_row = g->b_row,
-                   .c = (float *)g->c + j0,
+                   .c = (float *)g->c + begin * g->c_row + j0,
                    .c_row = g->c_row,
                    .bias = g->bias ? (const float *)g->bias + j0 : NULL,
                    .add = g->accumulate,
                    .relu = g->act == CJ_GEMM_RELU };
         set_edge(&t, V, columns, 1);
-        panel_rows(&t, V, g->m, B_PLAIN, 0, g->tail ? g : NULL, 0, 0, j0);
+        panel_rows(&t, V, end - begin, B_PLAIN, 0, g->tail ? g : NULL, 0, begin, j0);
         left -= V;
         j0 += V * VL;
     }
+}
+
+/* Where C is large, writing it is the work, and shared. */
+static void gemm_small(cj_pool *pool, const cj_gemm *g)
+{
+    if (g->m * g->n < SHARED_SUMS) small_rows((void *)(uintptr_t)g, 0, g->m, 0);
+    else cj__parallel_for(pool, g->m, ceil_div(g->m, 4), small_rows, (void *)(uintptr_t)g);
 }
 
 static int is_small(const cj_gemm *g)
@@ -743,7 +752,7 @@ static __attribute__((noinline)) void gemm_larger(cj_pool *pool, const cj_gemm *
     else if (is_few(form)) gemm_few(pool, g, workspace);
     else if (form != THIN_NO) gemm_thin(pool, g, form, workspace);
     else if (is_narrow(g)) gemm_narrow(pool, g);
-    else if (is_small(g)) gemm_small(g);
+    else if (is_small(g)) gemm_small(pool, g);
     else if (is_flipped(g)) gemm_flipped(pool, g, workspace);
     else gemm_planned(pool, g, workspace, GEMM_F32);
 }

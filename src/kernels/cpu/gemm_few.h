@@ -28,7 +28,7 @@ static thin_form thin_form_of(const cj_gemm *g)
     if (g->n <= FEW_COLUMNS && g->m > THIN_ROWS && g->a_col == 1 && g->k >= LONG_K && g->batch == 1) return THIN_FEW_DOTS;
     if (g->m > SWEEP_ROWS || g->b_col != 1) return THIN_NO;
     if (g->m == 1 && g->n * g->k <= NEAR_FLOATS) return THIN_ROW;
-    if (g->m > 1 && (g->b_row % TILE_LINE != 0 || g->n * g->k <= L2_FLOATS)) return THIN_NO;
+    if (g->m > 1 && (g->b_row % TILE_LINE != 0 || g->n * g->k <= NEAR_FLOATS)) return THIN_NO;
     return g->n >= 256 ? THIN_SWEEP : THIN_NO;
 }
 

@@ -129,6 +129,7 @@ GEMM_INLINE void tile_step(vf acc[TILE_MAX_ROWS][WIDEST], tile_at *x, const tile
     if (mode == B_AHEAD) __builtin_prefetch(x->next, 0, 2);
     if (mode == B_AHEAD_ALL) UNROLL for (int v = 0; v < V * VL / TILE_LINE; v++) __builtin_prefetch(x->next + v * TILE_LINE, 0, 2);
     if (mode == B_NEAR) UNROLL for (int v = 0; v <= V * VL / TILE_LINE; v++) __builtin_prefetch(x->next + v * TILE_LINE, 0, 3);
+    if (mode == B_NEAR && R > 4) __builtin_prefetch(x->a0 + TILE_LINE, 0, 2); /* of a transposed A, for the tiles after this one */
     if (mode == B_AHEAD || mode == B_AHEAD_ALL || mode == B_NEAR) x->next += s->next_row;
 }
 
