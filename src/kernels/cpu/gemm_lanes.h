@@ -1,11 +1,13 @@
 /* Products of 14 to 16 or 58 to 64 rows with a transposed matrix (a layer's weight as it lies), where vectors have 16 lanes: the rows are the lanes.
  *
- *     Cᵀ[j, 0..m) = sum_p B[p,j] * A[0..m, p]        for p = 0 .. k-1, in this order
+ *     Cᵀ[j, 0..m) = sum_p B[p,j] * A[0..m, p]
  *
- * A is turned once, into rows of one vector or of four; the matrix is read in place, an element broadcast per multiply-add or per four of them, instead of
- * being packed for a few tiles only.  With one vector (decoding), eight rows of the matrix are taken at a time while the eight after them are fetched; dot
- * products (gemm_thin.h) read four and then wait for the next ones, which come from beyond the second-level cache.  With four vectors (batches), the register
- * tile sums runs of k, in which A stays near; C is turned back at the end.
+ * A is turned once, into rows of one vector or of four; the matrix is read in place, broadcast to the lanes, instead of being packed for a few tiles only.
+ * With one vector (decoding), a load would bring one element for one multiply-add, and loads are what there are too few of: two steps of k stand side by side in
+ * the lanes, eight rows of A in one vector and eight in another, and a load brings two elements for two multiply-adds each.  The even and the odd steps of a
+ * run of k are summed apart.  Eight rows of the matrix are taken at a time while the eight after them are fetched; dot products (gemm_thin.h) read four and then
+ * wait for the next ones, which come from beyond the second-level cache.  With four vectors (batches), the register tile sums runs of k, in which A stays near;
+ * C is turned back at the end.
  */
 #ifndef CJ_KERNELS_CPU_GEMM_LANES_H
 #define CJ_KERNELS_CPU_GEMM_LANES_H
@@ -22,6 +24,8 @@ enum {
     LANES_K = 64,       /* a shorter k does not pay for turning A and C */
     LANES_STREAMS = 8,  /* rows of the matrix at a time */
     LANES_LINE = 16,    /* floats of a cache line */
+    LANES_RUN = 512,    /* steps of k in a run: 32 KiB of A, which stay in L1 */
+    LANES_COLUMNS = 64, /* of C whose sums wait for the next run */
     WIDE_LANES = 64,    /* four vectors */
     WIDE_LEAST = 58,    /* rows; below them too many lanes are empty */
     WIDE_RUN = 1024,    /* steps of k in a run: 256 KiB of A, which stay in L2; longer runs of the matrix are fetched better */
@@ -43,40 +47,52 @@ static size_t lanes_bytes(const cj_gemm *g, int threads)
     return (size_t)((threads > 1 ? threads : 1) * (lanes_turned(g) + sums)) * sizeof(float);
 }
 
-/* One step of k: eight rows of the matrix, of which w0 and w4 are the first and the fifth. */
-GEMM_INLINE void lanes_step(vf acc[LANES_STREAMS], vf x, const float *w0, const float *w4, int64_t row1, int64_t row2, int64_t row3)
+/* Two steps of k, which are neighbours in a row of the matrix and in the lanes of x: eight rows, of which w0 and w4 are the first and the fifth. */
+GEMM_INLINE void lanes_pair(vf acc[2 * LANES_STREAMS], const float *x, const float *w0, const float *w4, int64_t row1, int64_t row2,
+                            int64_t row3)
 {
-    VKEEP(x);
-    acc[0] = vfma(vset1(w0[0]), x, acc[0]);
-    acc[1] = vfma(vset1(w0[row1]), x, acc[1]);
-    acc[2] = vfma(vset1(w0[row2]), x, acc[2]);
-    acc[3] = vfma(vset1(w0[row3]), x, acc[3]);
-    acc[4] = vfma(vset1(w4[0]), x, acc[4]);
-    acc[5] = vfma(vset1(w4[row1]), x, acc[5]);
-    acc[6] = vfma(vset1(w4[row2]), x, acc[6]);
-    acc[7] = vfma(vset1(w4[row3]), x, acc[7]);
+    const vf low = vload(x), high = vload(x + VL);
+#define LANES_ROW(i, at)                                                                                                                   \
+    do {                                                                                                                                   \
+        vf w = vset2(at);                                                                                                                  \
+        VKEEP(w);                                                                                                                          \
+        acc[2 * (i)] = vfma(w, low, acc[2 * (i)]);                                                                                         \
+        acc[2 * (i) + 1] = vfma(w, high, acc[2 * (i) + 1]);                                                                                \
+    } while (0)
+    LANES_ROW(0, w0);
+    LANES_ROW(1, w0 + row1);
+    LANES_ROW(2, w0 + row2);
+    LANES_ROW(3, w0 + row3);
+    LANES_ROW(4, w4);
+    LANES_ROW(5, w4 + row1);
+    LANES_ROW(6, w4 + row2);
+    LANES_ROW(7, w4 + row3);
+#undef LANES_ROW
 }
 
-/* y[i] = the products of row i of w, `row` apart, with all rows of A.  next: the rows after these eight. */
-static __attribute__((noinline)) void lanes_eight(const float *x, const float *w, int64_t row, int64_t k, const float *next, vf *y)
+/* y[i] = (or, with add, +=) the products of row i of w, `row` apart, with all rows of A.  next: what is read after these eight rows. */
+static __attribute__((noinline)) void lanes_eight(const float *x, const float *w, int64_t row, int64_t k, const float *next, vf *y, int add)
 {
     const float *w0 = w, *w4 = w + 4 * row;
     int64_t row1 = row, row2 = 2 * row, row3 = 3 * row, p = 0;
-    vf acc[LANES_STREAMS];
-#pragma GCC unroll 8
-    for (int i = 0; i < LANES_STREAMS; i++) acc[i] = vzero();
+    vf acc[2 * LANES_STREAMS];
+#pragma GCC unroll 16
+    for (int i = 0; i < 2 * LANES_STREAMS; i++) acc[i] = vzero();
     __asm__("" : "+r"(row1), "+r"(row2), "+r"(row3)); /* no pointer per row */
     for (; p + LANES_LINE <= k; p += LANES_LINE) {
         const float *soon = next + p;
-        for (int q = 0; q < LANES_STREAMS; q++, x += VL, soon += row) {
+        for (int q = 0; q < LANES_STREAMS; q++, x += 2 * VL, soon += row, w0 += 2, w4 += 2) {
             __builtin_prefetch(soon, 0, 2); /* 16 rows a power of two apart have no room side by side in L1 */
-            lanes_step(acc, vload(x), w0++, w4++, row1, row2, row3);
+            lanes_pair(acc, x, w0, w4, row1, row2, row3);
         }
-        for (int q = LANES_STREAMS; q < LANES_LINE; q++, x += VL) lanes_step(acc, vload(x), w0++, w4++, row1, row2, row3);
     }
-    for (; p < k; p++, x += VL) lanes_step(acc, vload(x), w0++, w4++, row1, row2, row3);
+    for (; p + 1 < k; p += 2, x += 2 * VL, w0 += 2, w4 += 2) lanes_pair(acc, x, w0, w4, row1, row2, row3);
 #pragma GCC unroll 8
-    for (int i = 0; i < LANES_STREAMS; i++) y[i] = acc[i];
+    for (int i = 0; i < LANES_STREAMS; i++) {
+        vf sum = vpairs_sum(acc[2 * i], acc[2 * i + 1]);
+        if (p < k) sum = vfma(vset1(w[i * row + p]), vload(x), sum);
+        y[i] = add ? vadd(y[i], sum) : sum;
+    }
 }
 
 /* Columns j0 + first .. j0 + VL of C from the sums of all of them, y[i - i0] of row i. */
@@ -114,27 +130,47 @@ static float *lanes_scratch(lanes_run *r, int worker)
     const cj_gemm *g = r->g;
     const int64_t width = is_wide(g) ? WIDE_LANES : VL, sums = is_wide(g) ? WIDE_COLUMNS * WIDE_LANES : 0;
     float *x = r->scratch + worker * (lanes_turned(g) + sums);
-    if (!r->ready[worker]) pack_panel(x, width, g->a, 1, g->a_row, g->k, g->m, GEMM_F32);
+    if (r->ready[worker]) return x;
     r->ready[worker] = 1;
+    pack_panel(x, width, g->a, 1, g->a_row, g->k, g->m, GEMM_F32);
+    for (int64_t p = 0; p + 1 < g->k && width == VL; p += 2) { /* two steps of k side by side */
+        const vf even = vload(x + p * VL), odd = vload(x + (p + 1) * VL);
+        vstore(x + p * VL, vpairs_low(even, odd));
+        vstore(x + (p + 1) * VL, vpairs_high(even, odd));
+    }
     return x;
 }
 
-/* The last vector of columns begins earlier where less than one is left. */
+/* Columns [begin, end) of C, at most LANES_COLUMNS.  The last vector of them begins earlier where less than one is left. */
+static void lanes_piece(const cj_gemm *g, const float *x, int64_t begin, int64_t end)
+{
+    const int64_t row = g->b_col, half = LANES_STREAMS * row;
+    const float *b = g->b;
+    vf sums[LANES_COLUMNS];
+    for (int64_t p = 0, k; p < g->k; p += k) {
+        k = g->k - p < LANES_RUN ? g->k - p : LANES_RUN;
+        /* what comes after the last columns: the next run, or the columns of the next piece */
+        const float *after = p + k < g->k ? b + begin * row + p + k : end + VL <= g->n ? b + end * row : NULL;
+        for (int64_t j = begin; j < end; j += VL) {
+            const float *w = b + (j + VL <= g->n ? j : g->n - VL) * row + p;
+            const float *next = j + 2 * VL <= end ? w + 2 * half : after ? after : w;
+            lanes_eight(x + p * VL, w, row, k, w + half, sums + (j - begin), p > 0);
+            lanes_eight(x + p * VL, w + half, row, k, next, sums + (j - begin) + LANES_STREAMS, p > 0);
+        }
+    }
+    for (int64_t j = begin; j < end; j += VL) {
+        const int64_t j0 = j + VL <= g->n ? j : g->n - VL;
+        transpose_block(sums + (j - begin));
+        lanes_finish(g, sums + (j - begin), 0, j0, j - j0);
+    }
+}
+
 static void lanes_columns(void *arg, int64_t begin, int64_t end, int worker)
 {
     lanes_run *r = arg;
     const cj_gemm *g = r->g;
-    const int64_t row = g->b_col;
     const float *x = lanes_scratch(r, worker);
-    for (int64_t j = begin; j < end; j += VL) {
-        const int64_t j0 = j + VL <= g->n ? j : g->n - VL;
-        const float *w = (const float *)g->b + j0 * row, *next = w + (j0 + 2 * VL <= end ? VL : 0) * row;
-        vf y[2 * LANES_STREAMS];
-        lanes_eight(x, w, row, g->k, w + LANES_STREAMS * row, y);
-        lanes_eight(x, w + LANES_STREAMS * row, row, g->k, next, y + LANES_STREAMS);
-        transpose_block(y);
-        lanes_finish(g, y, 0, j0, j - j0);
-    }
+    for (int64_t j = begin; j < end; j += LANES_COLUMNS) lanes_piece(g, x, j, j + LANES_COLUMNS < end ? j + LANES_COLUMNS : end);
     if (g->tail) g->tail(g->tail_arg, 0, 0, g->m, begin, end);
 }
 

@@ -41,6 +41,11 @@ GEMM_INLINE vf vzip_high(vf a, vf b)
 {
     return _mm512_permutex2var_ps(a, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), b);
 }
+/* Two floats of memory side by side in all lanes; the pairs (a, b) of half of the lanes, and of the other half; and the sums of such pairs, in the order of the lanes. */
+GEMM_INLINE vf vset2(const float *p) { return (vf)_mm512_broadcastq_epi64(_mm_loadu_si64(p)); }
+GEMM_INLINE vf vpairs_low(vf a, vf b) { return _mm512_unpacklo_ps(a, b); }
+GEMM_INLINE vf vpairs_high(vf a, vf b) { return _mm512_unpackhi_ps(a, b); }
+GEMM_INLINE vf vpairs_sum(vf low, vf high) { return vadd(_mm512_shuffle_ps(low, high, 0x88), _mm512_shuffle_ps(low, high, 0xdd)); }
 GEMM_INLINE vf vswap_halves(vf x) { return _mm512_shuffle_f32x4(x, x, 0x4e); }
 
 #elif defined CJ_ISA_AVX2
