@@ -689,7 +689,7 @@ static void gemm_flipped(cj_pool *pool, const cj_gemm *g, void *workspace)
 
 /* ---- small ---- */
 
-/* Rows [begin, end) of a product of a few thousand multiply-adds: no plan, no packing, B by rows. */
+/* Rows [begin, end) of a product of a few thousand multiply-adds, or of a very short k: no plan, no packing, B by rows. */
 static void small_rows(void *arg, int64_t begin, int64_t end, int worker)
 {
     const cj_gemm *g = arg;
@@ -726,7 +726,8 @@ static void gemm_small(cj_pool *pool, const cj_gemm *g)
 static int is_small(const cj_gemm *g)
 {
     return g->batch == 1 && g->m <= TINY && g->n <= TINY && g->k <= KC_LEAST_ROWS && (g->b_col == 1 || g->n == 1) &&
-           (GEMM_MASKS_ARE_FREE || g->n % VL == 0) && g->k * g->n <= L1_FLOATS && g->m * g->n * g->k <= TINY;
+           (GEMM_MASKS_ARE_FREE || g->n % VL == 0) && g->k * g->n <= L1_FLOATS &&
+           (g->m * g->n * g->k <= TINY || (g->k <= SHORT_K && g->m * g->n <= FAR_FLOATS));
 }
 
 /* ---- narrow ---- */
