@@ -14,7 +14,7 @@
  *   flipped  A transposed and few columns: the transposed product is computed in one of the two ways below, and turned
  *   panels   up to BLOCK_ROWS rows: a task takes a slab of panels.  While its first tile reads B where it lies, it writes the packed panel from which
  *            the others read, and the tiles after it prefetch the next panel.  A is read in place, or packed first by all threads if its strides are
- *            awkward.  With few rows (DIRECT_ROWS, TWO_TILES) or a B in L2 it is only read in place, its next rows prefetched into L1
+ *            awkward.  With few rows (direct_tiles) or a B in L2 it is only read in place, its next rows prefetched into L1
  *   shared   more rows: all threads pack a group of B, then each takes blocks of rows, which it packs for itself if their strides are awkward.  With a
  *            short k and a large C the rows are taken a strip at a time, so that C is written along its rows; the rows of a transposed A too, and the tiles
  *            of the first panel copy what they read of it for those of the others
@@ -63,19 +63,30 @@ GEMM_INLINE int64_t panel_at(const plan *s, int64_t q, int *V)
     return first * VL;
 }
 
+/* Up to so many rows, which are two or three tiles of width 3, B is read where it lies if its rows are prefetched into L1. */
+static int64_t direct_tiles(const cj_gemm *g) { return g->b_row % TILE_LINE != 0 ? THREE_TILES : TWO_TILES; }
+
+/* Vectors of a panel: as many as a tile has registers for.  With 32 of them, tiles of width 3 are nearly as good, and better where the rows fill them and not those of width 4,
+ * where a panel then stays in L1, or where the tasks come in pairs. */
+static int64_t panel_width(const plan *s, const cj_gemm *g)
+{
+    const int64_t m = g->m, four = ceil_div(s->vectors, 4), three = ceil_div(s->vectors, 3), idle = ceil_div(m, 6) * 6 - m;
+    const int copied = s->mode == B_COPIED_BY_TILE, many = three % 2 == 0 || three >= 32; /* an even number of tasks, or many */
+    if (m <= WIDE_ROWS && s->mode == B_IN_PLACE) return ceil_div(s->vectors, ceil_div(s->vectors, WIDEST));
+    if (GEMM_REGISTERS != 32) return TILE_WIDTH;
+    if (m >= 7 && m <= 9 && g->n <= 1024) return 3; /* one tile */
+    if (m > DIRECT_ROWS && m <= direct_tiles(g)) return 3;
+    if (copied && m < 4 * 6 && idle >= 4) return 3;
+    if (many && m >= THREE_ROWS && (copied ? m <= THREE_MOST : s->near && m <= THREE_NEAR)) return 3;
+    if (m > direct_tiles(g) && four > 4 && four < 16 && four % 2 != 0 && three % 2 == 0) return 3;
+    return TILE_WIDTH;
+}
+
 /* The vectors are dealt out to panels of nearly the same width.  The narrow ones lie where they even out two halves of the panels, of which the first has one more
  * if their number is odd. */
-static void plan_panels(plan *s, int64_t m, int64_t n)
+static void plan_panels(plan *s, const cj_gemm *g)
 {
-    s->width = TILE_WIDTH;
-    if (GEMM_REGISTERS == 32 && m >= 7 && m <= 9 && n <= 1024) s->width = 3; /* 7 to 9 rows fit one tile of width 3 */
-    if (GEMM_REGISTERS == 32 && m > DIRECT_ROWS && m <= TWO_TILES) s->width = 3;
-    const int64_t four = ceil_div(s->vectors, 4), three = ceil_div(s->vectors, 3);
-    if (GEMM_REGISTERS == 32 && s->mode == B_COPIED_BY_TILE && m >= THREE_ROWS && m <= THREE_MOST && (three % 2 == 0 || three >= 32))
-        s->width = 3; /* the copy stays in L1; an even number of tasks, or many */
-    if (GEMM_REGISTERS == 32 && m > TWO_TILES && four > 4 && four < 16 && four % 2 != 0 && three % 2 == 0)
-        s->width = 3; /* an even number of tasks */
-    if (m <= WIDE_ROWS && s->mode == B_IN_PLACE) s->width = ceil_div(s->vectors, ceil_div(s->vectors, WIDEST));
+    s->width = panel_width(s, g);
     const int64_t narrow = (s->width - s->vectors % s->width) % s->width; /* panels one narrower, so that no sliver is left */
     const int64_t rest = s->vectors - narrow * (s->width - 1);
     s->wide = rest > 0 ? rest / s->width : 0;
@@ -128,14 +139,14 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     const int awkward_a = is_awkward(g);
     const int in_l1 = (double)g->k * (double)g->n <= L1_FLOATS && (s.work <= TINY || s.vectors <= TILE_WIDTH);
     const int prefetched = g->b_row % TILE_LINE != 0 || (double)g->k * (double)g->n <= L2_FLOATS;
-    const int direct_rows = GEMM_REGISTERS == 32 && prefetched ? TWO_TILES : DIRECT_ROWS;
+    const int64_t direct_rows = GEMM_REGISTERS == 32 && prefetched ? direct_tiles(g) : DIRECT_ROWS;
     const int in_l2 = GEMM_REGISTERS == 32 && (double)g->k * (double)g->n <= L2_FLOATS && !awkward_a &&
                       g->m <= (g->b_row % TILE_LINE == 0 ? NEAR_B_ROWS : UNEVEN_ROWS);
     if (half || !by_rows || ragged) s.mode = B_PACKED;
     else s.mode = g->m <= direct_rows || in_l1 || in_l2 ? B_IN_PLACE : B_COPIED_BY_TILE;
     const int close = in_l1 || (g->m > direct_rows && g->b_row % TILE_LINE == 0 && (double)g->k * (double)g->n <= NEAR_FLOATS);
     s.near = s.mode == B_IN_PLACE && !close && prefetched;
-    plan_panels(&s, g->m, g->n);
+    plan_panels(&s, g);
     s.far = (double)g->m * (double)g->n > FAR_FLOATS;
     const int streams_c = s.far && g->k <= LONG_K && (double)g->k * (double)g->n <= L1_FLOATS;
     const int deep = g->a_col != 1 && g->m >= DEEP_ROWS && g->k >= DEEP;
@@ -232,7 +243,7 @@ static void panel_rows(tile *t, int V, int64_t rows, int mode, int turned, const
     int64_t turn = 0;
     for (int64_t left = rows; left > 0;) {
         const int64_t height = taller-- > 0 ? R + 1 : R;
-        if (mode != B_COPY && mode != B_NEAR) {
+        if (mode != B_COPY && mode != B_NEAR && mode != B_NEAR_TURNED) {
             mode = turn < ahead ? ahead_mode : B_PLAIN;
             if (ahead_mode == B_AHEAD) t->next = next + turn * TILE_LINE;
             else if (ahead_mode == B_AHEAD_HALF) t->next = next + turn / 2 * TILE_LINE + turn % 2 * (t->k / 2) * t->next_row;
@@ -319,8 +330,9 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
             if (s->near) t.next = t.b + NEAR_ROWS * t.b_row, t.next_row = t.b_row;
             panel_rows(&t, V, rows,
                        s->mode == B_COPIED_BY_TILE ? B_COPY
-                       : s->near                   ? B_NEAR
-                                                   : B_PLAIN,
+                       : !s->near                  ? B_PLAIN
+                       : turned                    ? B_NEAR_TURNED
+                                                   : B_NEAR,
                        turned, final && g->tail ? g : NULL, r->item, i0, j0);
         }
     }

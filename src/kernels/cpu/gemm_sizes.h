@@ -21,9 +21,11 @@ enum {
     NEAR_B_ROWS = 480,      /* the same where B stays in L2 */
     PACK_A_PANELS = 3,      /* from this many panels on, copying A pays for itself */
     DIRECT_ROWS = 12,       /* up to this many rows B is read where it lies: a copy would be used once or twice ... */
-    TWO_TILES = 18,         /* ... and up to this many, which are two tiles of width 3, if its rows are prefetched into L1 */
+    TWO_TILES = 18,         /* ... and up to this many, if its rows are prefetched into L1, ... */
+    THREE_TILES = 27,       /* ... or this many where they do not begin on cache lines, which makes the copy dearer */
     THREE_ROWS = 28,        /* from this many rows on ... */
-    THREE_MOST = 128,       /* ... up to this many, panels that tiles copy are three vectors wide */
+    THREE_MOST = 128,       /* ... up to this many, panels that tiles copy are three vectors wide, ... */
+    THREE_NEAR = 48,        /* ... and up to this many those that are read where they lie */
     UNEVEN_ROWS = 64,       /* up to this many rows a B in L2 is read where it lies even if its rows do not begin on cache lines */
     STRIP_ROWS = 12,        /* rows that are taken through all panels at a time where k is short, so that C is written along its rows */
     SHARED_ROWS = 240,      /* about so many rows per task when B is packed for all: 480 KiB of A */

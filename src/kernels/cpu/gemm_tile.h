@@ -58,8 +58,8 @@ typedef struct tile {
 typedef void tile_fn(const tile *t);
 
 /* How B is read: as it is; copied on the way; or while the next panel is prefetched into L2, a line per step, one every other step, or all; or while the
- * rows of this panel that come soon are prefetched into L1. */
-enum { B_PLAIN, B_COPY, B_AHEAD, B_AHEAD_HALF, B_AHEAD_ALL, B_NEAR, B_MODES };
+ * rows of this panel that come soon are prefetched into L1; and with them, into L2, the lines of a transposed A that the tiles after this one read. */
+enum { B_PLAIN, B_COPY, B_AHEAD, B_AHEAD_HALF, B_AHEAD_ALL, B_NEAR, B_NEAR_TURNED, B_MODES };
 /* Or as it is, while a transposed A is copied. */
 enum { A_COPY = B_MODES, A_MICRO = 8 };
 
@@ -128,9 +128,10 @@ GEMM_INLINE void tile_step(vf acc[TILE_MAX_ROWS][WIDEST], tile_at *x, const tile
     if (mode == A_COPY) x->copy += A_MICRO;
     if (mode == B_AHEAD) __builtin_prefetch(x->next, 0, 2);
     if (mode == B_AHEAD_ALL) UNROLL for (int v = 0; v < V * VL / TILE_LINE; v++) __builtin_prefetch(x->next + v * TILE_LINE, 0, 2);
-    if (mode == B_NEAR) UNROLL for (int v = 0; v <= V * VL / TILE_LINE; v++) __builtin_prefetch(x->next + v * TILE_LINE, 0, 3);
-    if (mode == B_NEAR && R > 4) __builtin_prefetch(x->a0 + TILE_LINE, 0, 2); /* of a transposed A, for the tiles after this one */
-    if (mode == B_AHEAD || mode == B_AHEAD_ALL || mode == B_NEAR) x->next += s->next_row;
+    if (mode == B_NEAR || mode == B_NEAR_TURNED)
+        UNROLL for (int v = 0; v <= V * VL / TILE_LINE; v++) __builtin_prefetch(x->next + v * TILE_LINE, 0, 3);
+    if (mode == B_NEAR_TURNED) __builtin_prefetch(x->a0 + TILE_LINE, 0, 2);
+    if (mode != B_PLAIN && mode != B_COPY && mode != A_COPY) x->next += s->next_row;
 }
 
 GEMM_INLINE void tile_steps(vf acc[TILE_MAX_ROWS][WIDEST], tile_at *at, const tile_strides *s, int64_t steps, vmask last, const int R,
@@ -222,17 +223,19 @@ GEMM_INLINE void tile_run(const tile *t, const int R, const int V, const int mod
     static void tile_ahead_##R##x##V(const tile *t) { tile_run(t, R, V, B_AHEAD); }                                                        \
     static void tile_half_##R##x##V(const tile *t) { tile_run(t, R, V, B_AHEAD_HALF); }                                                    \
     static void tile_all_##R##x##V(const tile *t) { tile_run(t, R, V, B_AHEAD_ALL); }                                                      \
-    static void tile_near_##R##x##V(const tile *t) { tile_run(t, R, V, B_NEAR); }
+    static void tile_near_##R##x##V(const tile *t) { tile_run(t, R, V, B_NEAR); }                                                          \
+    static void tile_both_##R##x##V(const tile *t) { tile_run(t, R, V, B_NEAR_TURNED); }
 #define WIDE(R, V)                                                                                                                         \
     static void tile_plain_##R##x##V(const tile *t) { tile_run(t, R, V, B_PLAIN); }                                                        \
     static void tile_near_##R##x##V(const tile *t) { tile_run(t, R, V, B_NEAR); }
 #define TILE_ENTRY(R, V)                                                                                                                   \
     {                                                                                                                                      \
-        tile_plain_##R##x##V, tile_copy_##R##x##V, tile_ahead_##R##x##V, tile_half_##R##x##V, tile_all_##R##x##V, tile_near_##R##x##V      \
+        tile_plain_##R##x##V, tile_copy_##R##x##V, tile_ahead_##R##x##V, tile_half_##R##x##V, tile_all_##R##x##V, tile_near_##R##x##V,     \
+            tile_both_##R##x##V                                                                                                            \
     }
 #define WIDE_ENTRY(R, V)                                                                                                                   \
     {                                                                                                                                      \
-        tile_plain_##R##x##V, NULL, NULL, NULL, NULL, tile_near_##R##x##V                                                                  \
+        tile_plain_##R##x##V, NULL, NULL, NULL, NULL, tile_near_##R##x##V, tile_near_##R##x##V                                             \
     }
 
 #define TURNED(R, V)                                                                                                                       \
