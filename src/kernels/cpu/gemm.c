@@ -701,7 +701,7 @@ static void gemm_flipped(cj_pool *pool, const cj_gemm *g, void *workspace)
 
 /* ---- small ---- */
 
-/* Rows [begin, end) of a product of a few thousand multiply-adds, or of a very short k: no plan, no packing, B by rows. */
+/* Rows [begin, end) of a product of a few thousand multiply-adds, or of one whose threads should not take columns: no plan, no packing, B by rows. */
 static void small_rows(void *arg, int64_t begin, int64_t end, int worker)
 {
     const cj_gemm *g = arg;
@@ -728,10 +728,10 @@ static void small_rows(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Where C is large, writing it is the work, and shared. */
+/* Where C is large, writing it is the work, and shared, too. */
 static void gemm_small(cj_pool *pool, const cj_gemm *g)
 {
-    if (g->m * g->n < SHARED_SUMS) small_rows((void *)(uintptr_t)g, 0, g->m, 0);
+    if (g->m * g->n < SHARED_SUMS && (double)(g->m * g->n * g->k) < PARALLEL_WORK) small_rows((void *)(uintptr_t)g, 0, g->m, 0);
     else cj__parallel_for(pool, g->m, ceil_div(g->m, 4), small_rows, (void *)(uintptr_t)g);
 }
 
@@ -739,7 +739,7 @@ static int is_small(const cj_gemm *g)
 {
     return g->batch == 1 && g->m <= TINY && g->n <= TINY && g->k <= KC_LEAST_ROWS && (g->b_col == 1 || g->n == 1) &&
            (GEMM_MASKS_ARE_FREE || g->n % VL == 0) && g->k * g->n <= L1_FLOATS &&
-           (g->m * g->n * g->k <= TINY || (g->k <= SHORT_K && g->m * g->n <= FAR_FLOATS));
+           (g->m * g->n * g->k <= TINY || ((g->k <= SHORT_K || g->c_row % TILE_LINE != 0) && g->m * g->n <= FAR_FLOATS));
 }
 
 /* ---- narrow ---- */
