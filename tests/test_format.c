@@ -196,9 +196,28 @@ static void poison_prints_nothing(void **state)
     cj_ctx_free(c);
 }
 
+static void expect_point(const char *from, const char *to)
+{
+    char text[40];
+    int n = snprintf(text, sizeof text, "%s", from);
+    assert_int_equal(cj__plain_point(text, n), strlen(to));
+    assert_string_equal(text, to);
+}
+
 static void other_decimal_points(void **state)
 {
     (void)state;
+    expect_point("-0,5", "-0.5");
+    expect_point("1,25e-09", "1.25e-09");
+    expect_point("3\xd9\xab"
+                 "14",
+                 "3.14"); /* Arabic, two bytes */
+    expect_point("+7,0", "+7.0");
+    expect_point("12", "12");
+    expect_point("1e+20", "1e+20");
+    expect_point("2.5", "2.5");
+    expect_point("-inf", "-inf");
+    expect_point("nan", "nan");
     if (!setlocale(LC_NUMERIC, "de_DE.UTF-8") && !setlocale(LC_NUMERIC, "de_DE")) skip();
     cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
     expect(cj_from_f32(c, (float[]){ -0.5f, 12.25f }, CJ_SHAPE(2)), "tensor([-0.5000, 12.2500])");

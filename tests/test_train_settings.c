@@ -1,6 +1,8 @@
 /* What can be chosen in the training loop: every optimiser, every schedule, label smoothing, averaged parameters, batches in parts; and rules written outside. */
 #include "stopping_job.h"
 
+#include <locale.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "train/manifest.h"
@@ -213,6 +215,36 @@ static void the_module_has_the_moving_average(void **state)
     }
 }
 
+static void numbers_have_a_point_in_any_locale(void **state)
+{
+    (void)state;
+    if (!setlocale(LC_NUMERIC, "de_DE.UTF-8") && !setlocale(LC_NUMERIC, "de_DE")) skip();
+    cj_ctx *c = cj_ctx_new(NULL);
+    make_places();
+    assert_true(mkdir(place[0], 0777) == 0);
+    cj_settings *s = cj_settings_new(c, NULL), *t = cj_settings_new(c, NULL);
+    assert_string_equal(cj_settings_text(s, "momentum"), "0.9");
+    assert_true(cj_settings_set(s, "lr", "0.25") && cj_settings_save(s, place[0]) && cj_settings_load(t, place[0]));
+    assert_true(cj_settings_get(t, "lr") == 0.25);
+    assert_string_equal(cj_settings_text(t, "lr"), "0.25");
+    cj_module *net = cj_linear(c, 64, 10);
+    cj_dataset *d = cj_dataset_open(c, "digits", .held_out = 0.2);
+    cj_examples train;
+    cj_examples_of_rows(d->train_x, d->train_y, &train);
+    (cj_train)(net, &train, &(cj_train_opts){ .steps = 3, .batch = 8, .folder = place[0] });
+    assert_ok(c);
+    char path[160], line[1024];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", place[0]);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f)) /* after a comma comes the next key */
+        for (char *comma = strchr(line, ','); comma; comma = strchr(comma + 1, ',')) assert_int_equal(comma[1], '"');
+    assert_true(f && fclose(f) == 0);
+    setlocale(LC_NUMERIC, "C");
+    cj_ctx_free(c);
+    snprintf(path, sizeof path, "rm -rf %s", place[0]);
+    assert_int_equal(system(path), 0);
+}
+
 static void wrong_settings_are_sentences(void **state)
 {
     (void)state;
@@ -393,6 +425,7 @@ int main(void)
         cmocka_unit_test(with_averages_and_parts_every_optimiser_resumes_to_the_bit),
         cmocka_unit_test(parts_of_a_batch_are_the_batch),
         cmocka_unit_test(the_module_has_the_moving_average),
+        cmocka_unit_test(numbers_have_a_point_in_any_locale),
         cmocka_unit_test(wrong_settings_are_sentences),
         cmocka_unit_test(a_rule_from_outside_is_an_optimiser_like_any_other),
         cmocka_unit_test(a_rule_that_goes_wrong_changes_nothing),

@@ -361,6 +361,8 @@ cj_code cj__error_take(cj_ctx *c, char message[CJ_MAX_MESSAGE]);
 /* "[64, 784]" into a rotating per-thread buffer. */
 const char *cj__shape_text(int ndim, const int64_t *shape);
 const char *cj__tensor_text(const cj_tensor *t);
+/* The text of a number, n characters: with a point, whatever the locale of the host program has.  Returns its length. */
+int cj__plain_point(char *text, int n);
 /* Until c->called is set back to what this returns, the call is one of `op`; the outermost stays. */
 static inline cj_called cj__called(cj_ctx *c, const char *op, const char *index)
 {

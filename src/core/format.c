@@ -63,14 +63,13 @@ typedef struct style {
     double min, max; /* of the absolute values that count */
 } style;
 
-/* The host program's locale may have another decimal point. */
-static int plain_point(char *s, int n)
+int cj__plain_point(char *text, int n)
 {
-    char *point = s;
+    char *point = text;
     while (*point && strchr("+-0123456789", *point)) point++;
-    if (!*point || *point == 'e' || *point == '.') return n;
+    if (!*point || strchr("e.in", *point)) return n; /* a whole number, or inf or nan */
     char *rest = point;
-    while (*rest && !strchr("0123456789", *rest)) rest++;
+    while (*rest && !strchr("0123456789", *rest)) rest++; /* a point may take several bytes */
     *point = '.';
     memmove(point + 1, rest, strlen(rest) + 1);
     return n - (int)(rest - point - 1);
@@ -84,9 +83,9 @@ static int element(const style *s, const cj_tensor *t, int64_t offset, char out[
     double v = cj__load(t, offset);
     if (isnan(v)) return snprintf(out, 64, "nan");
     if (isinf(v)) return snprintf(out, 64, v < 0 ? "-inf" : "inf");
-    if (s->scientific) return plain_point(out, snprintf(out, 64, "%.*e", DECIMALS, v));
+    if (s->scientific) return cj__plain_point(out, snprintf(out, 64, "%.*e", DECIMALS, v));
     if (s->integers) return snprintf(out, 64, "%.0f.", v);
-    return plain_point(out, snprintf(out, 64, "%.*f", DECIMALS, v));
+    return cj__plain_point(out, snprintf(out, 64, "%.*f", DECIMALS, v));
 }
 
 typedef void (*visit_fn)(style *s, const cj_tensor *t, int64_t offset);

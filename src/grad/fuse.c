@@ -60,7 +60,6 @@ static bool has_effect(const cj_trace *t, const cj_traced *s)
 /* From the end: a step lives if it writes something lasting or something that is still wanted. */
 static void find_live(cj_trace *t)
 {
-    for (int i = 0; i < t->n_slots; i++) t->slot[i].uses = 0;
     for (int i = t->n - 1; i >= 0; i--) {
         cj_traced *s = &t->step[i];
         bool live = has_effect(t, s);

@@ -287,13 +287,12 @@ bool cj_plot_field(cj_plot *p, const double *values, int64_t rows, int64_t colum
 static bool put_number(cj_writer *w, double v)
 {
     char text[40];
+    int n = 0;
     for (int digits = 6; digits <= 17; digits += digits < 15 ? 9 : 2) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
+        n = snprintf(text, sizeof text, "%.*g", digits, v);
         if (digits == 17 || isnan(v) || strtod(text, NULL) == v) break;
     }
-    for (char *s = text; *s; s++)
-        if (*s == ',') *s = '.';
-    return cj__writer_put(w, text, strlen(text));
+    return cj__writer_put(w, text, (size_t)cj__plain_point(text, n));
 }
 
 /* Tabs and line ends in names would be read as structure. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "data/bytes.h"
 #include "data/json.h"
 #include "train/train.h"
 
@@ -114,7 +115,8 @@ static bool word_at(const char *words, int i, char out[MAX_TEXT])
 static void set_default(item *it, double value)
 {
     it->value = value;
-    if (!it->setting->choices || !word_at(it->setting->choices, (int)value, it->text)) snprintf(it->text, sizeof it->text, "%.10g", value);
+    if (it->setting->choices && word_at(it->setting->choices, (int)value, it->text)) return;
+    cj__plain_point(it->text, snprintf(it->text, sizeof it->text, "%.10g", value));
 }
 
 static bool parse_value(cj_ctx *c, const cj_setting *s, const char *text, double *value)
@@ -128,11 +130,12 @@ static bool parse_value(cj_ctx *c, const cj_setting *s, const char *text, double
             }
         return cj__error(c, CJ_EVALUE, "setting %s: one of '%s' was expected, '%.60s' was found", s->key, s->choices, text);
     }
-    char *end;
-    double v = strtod(text, &end);
-    if (end == text || *end || !isfinite(v))
+    const char *at = text, *end = text + strlen(text);
+    double v;
+    if (!cj__read_number(&at, end, &v) || at != end || !isfinite(v))
         return cj__error(c, CJ_EVALUE, "setting %s: a number was expected, '%.60s' was found", s->key, text);
-    if (!s->real && v != floor(v)) return cj__error(c, CJ_EVALUE, "setting %s: a whole number was expected, '%.60s' was found", s->key, text);
+    if (!s->real && v != floor(v))
+        return cj__error(c, CJ_EVALUE, "setting %s: a whole number was expected, '%.60s' was found", s->key, text);
     if (v < s->least) return cj__error(c, CJ_EVALUE, "setting %s: at least %g was expected, '%.60s' was found", s->key, s->least, text);
     if (s->most > 0 && v > s->most)
         return cj__error(c, CJ_EVALUE, "setting %s: at most %g was expected, '%.60s' was found", s->key, s->most, text);
@@ -340,7 +343,7 @@ static cJSON *read_config(cj_ctx *c, const char *folder, config *f)
 
 static bool value_text(const cJSON *v, char out[MAX_TEXT])
 {
-    if (cJSON_IsNumber(v)) return snprintf(out, MAX_TEXT, "%.17g", v->valuedouble) < MAX_TEXT;
+    if (cJSON_IsNumber(v)) return cj__plain_point(out, snprintf(out, MAX_TEXT, "%.17g", v->valuedouble)) > 0;
     return cJSON_IsString(v) && snprintf(out, MAX_TEXT, "%s", v->valuestring) < MAX_TEXT;
 }
 

@@ -278,7 +278,9 @@ static bool cut_log(loop *l)
 
 static int put(char *out, size_t n, const char *key, double value)
 {
-    return isfinite(value) ? snprintf(out, n, ",\"%s\":%.9g", key, value) : snprintf(out, n, ",\"%s\":null", key);
+    char number[32] = "null";
+    if (isfinite(value)) cj__plain_point(number, snprintf(number, sizeof number, "%.9g", value));
+    return snprintf(out, n, ",\"%s\":%s", key, number);
 }
 
 static bool log_events(loop *l)
