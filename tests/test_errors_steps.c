@@ -176,6 +176,25 @@ static void cancel_is_seen_and_cleared(void **state)
     cj_ctx_free(c);
 }
 
+/* What is held may be the cap to the byte, and not a byte more. */
+static bool fits(size_t cap, size_t *held)
+{
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .memory_cap = cap });
+    cj_tensor *x = cj_zeros(c, CJ_SHAPE(1000, 1000), CJ_F32);
+    const bool ok = x && cj_ok(c);
+    *held = cj_memory_stats(c).held;
+    cj_ctx_free(c);
+    return ok;
+}
+static void memory_cap_to_the_byte(void **state)
+{
+    (void)state;
+    size_t held, again;
+    assert_true(fits(0, &held));
+    assert_true(fits(held, &again) && again == held);
+    assert_false(fits(held - 1, &again));
+}
+
 /* The cap is reached at every place of a step in turn: while building, in the forward pass, in the middle of the backward pass. */
 static void memory_cap(void **state)
 {
@@ -313,6 +332,7 @@ int main(void)
         cmocka_unit_test(cancelled_in_accumulate),
         cmocka_unit_test(cancelled_in_replay),
         cmocka_unit_test(cancel_is_seen_and_cleared),
+        cmocka_unit_test(memory_cap_to_the_byte),
         cmocka_unit_test(memory_cap),
         cmocka_unit_test(bad_input_changes_nothing),
         cmocka_unit_test(changed_constant),
