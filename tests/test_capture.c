@@ -418,7 +418,7 @@ static void large_gradients_come_late(void **state)
     wide_head(c, w, &x, eager);
     for (int i = 0; i < 4; i++) assert_true(same_bits(out[i], eager[i]));
     cj_plan_stats st = cj_plan_statistics(p);
-    assert_true(st.bound < (size_t)9 << 19); /* four activations and an operand of 256 KB; 1 MB more if it did not wait */
+    assert_true(st.bound < (size_t)7 << 19); /* three activations and an operand of 256 KB; almost 1 MB more if it did not wait */
     assert_true(st.bytes >= st.bound && (double)st.bytes <= 1.15 * (double)st.bound);
 }
 

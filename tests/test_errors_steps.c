@@ -176,6 +176,68 @@ static void cancel_is_seen_and_cleared(void **state)
     cj_ctx_free(c);
 }
 
+/* Whatever allocation fails in a call, whoever records it: the context has an error and the result is poison, or neither. */
+static cj_tensor *honest(cj_tensor *y)
+{
+    assert_true(cj_is_poison(y) != cj_ok(y->ctx));
+    return y;
+}
+static void many_calls(cj_ctx *c, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    cj_tensor *y = in[0], *kept = user;
+    for (int i = 0; i < 100 && cj_ok(c); i++) {
+        y = honest(cj_add(honest(cj_tanh(y)), honest(cj_t(honest(cj_t(in[0]))))));
+        if (kept) honest(cj_assign_(kept, cj_detach(y)));
+    }
+    out[0] = y;
+}
+static cj_tensor *many_forward(cj_module *m, void *self, cj_tensor *x)
+{
+    (void)self;
+    cj_tensor *y;
+    many_calls(cj_module_ctx(m), NULL, &x, &y);
+    return y;
+}
+static bool watched_by(cj_ctx *c, int recorder, cj_tensor *x, cj_tensor *kept, cj_module *m)
+{
+    cj_tensor *out = c->poison;
+    switch (recorder) {
+    case 0: many_calls(c, kept, &(cj_tensor *){ cj_require_grad(x) }, &out); break;
+    case 1: cj_plan_free(cj_capture(c, many_calls, kept, &x, 1, &out)); break;
+    default: {
+        char path[64];
+        snprintf(path, sizeof path, "/tmp/cajal-errors-%d.onnx", (int)getpid());
+        cj_onnx_save(m, x, path, NULL);
+        unlink(path);
+    }
+    }
+    return cj_ok(c);
+}
+/* Once one allocation has failed all others do: one alone would be tried again. */
+static void go_on_failing(counter *k)
+{
+    if (k->fail_at && k->allocs >= k->fail_at) k->fail_at = k->allocs + 1;
+}
+static void what_fails_is_poison(void **state)
+{
+    (void)state;
+    static const cj_module_type type = { "Many", many_forward, NULL };
+    for (int recorder = 0; recorder < 3; recorder++) {
+        bool done = false;
+        for (long n = 1; !done; n++) {
+            counter k = { .before = go_on_failing };
+            cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .alloc = counting_alloc, .alloc_user = &k });
+            cj_tensor *x = cj_keep(cj_ones(c, CJ_SHAPE(3, 3), CJ_F32)), *kept = cj_keep(cj_zeros(c, CJ_SHAPE(3, 3), CJ_F32));
+            cj_module *m = cj_module_new(c, &type, 1);
+            k.fail_at = k.allocs + n;
+            if (!watched_by(c, recorder, x, kept, m)) assert_int_equal(cj_error(c), CJ_EMEMORY);
+            done = k.allocs < k.fail_at;
+            cj_ctx_free(c);
+            assert_balanced(&k);
+        }
+    }
+}
+
 /* What is held may be the cap to the byte, and not a byte more. */
 static bool fits(size_t cap, size_t *held)
 {
@@ -332,6 +394,7 @@ int main(void)
         cmocka_unit_test(cancelled_in_accumulate),
         cmocka_unit_test(cancelled_in_replay),
         cmocka_unit_test(cancel_is_seen_and_cleared),
+        cmocka_unit_test(what_fails_is_poison),
         cmocka_unit_test(memory_cap_to_the_byte),
         cmocka_unit_test(memory_cap),
         cmocka_unit_test(bad_input_changes_nothing),
