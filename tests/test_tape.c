@@ -559,6 +559,16 @@ static cj_tensor *power_of(cj_ctx *q, double exponent, int *destroyed, cj_tensor
                         .vjp = power_vjp };
     return cj_custom(q, &op, &x);
 }
+static bool silent_infer(cj_ctx *q, const void *payload, cj_tensor *const *in, cj_shape *shape, cj_dtype *dtype)
+{
+    (void)q, (void)payload, (void)in, (void)shape, (void)dtype;
+    return false;
+}
+static bool silent_run(cj_ctx *q, const void *payload, const void *const *in, cj_tensor *const *shapes, void *out)
+{
+    (void)q, (void)payload, (void)in, (void)shapes, (void)out;
+    return false;
+}
 static cj_tensor *cube(cj_ctx *q, void *user, cj_tensor *const *in, int n) { return (void)n, power_of(q, 3, user, in[0]); }
 static void cube_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out) { out[0] = power_of(q, 3, user, in[0]); }
 
@@ -618,6 +628,19 @@ static void custom_operator(void **state)
     big = (cj_custom_op){ .name = "many", .nin = 17, .infer = power_infer, .run = power_run };
     assert_true(cj_is_poison(cj_custom(c, &big, &f)));
     assert_error(c, CJ_EVALUE, "many: 17 inputs, 1 to 16 are possible");
+    cj_clear(c);
+    /* who fails without a word gets one */
+    const power two = { 2, &destroyed };
+    cj_custom_op silent = {
+        .name = "silent", .nin = 1, .payload = &two, .payload_size = sizeof two, .infer = power_infer, .run = silent_run
+    };
+    cj_tensor *given = F64(c, CJ_SHAPE(2), 1, 2);
+    assert_true(cj_is_poison(cj_custom(c, &silent, &given)));
+    assert_error(c, CJ_EVALUE, "silent: its kernel failed");
+    cj_clear(c);
+    silent.infer = silent_infer;
+    assert_true(cj_is_poison(cj_custom(c, &silent, &given)));
+    assert_error(c, CJ_EVALUE, "silent: its shape rule failed");
     cj_clear(c);
 }
 

@@ -1,6 +1,23 @@
 /* Tensors seen from the host: for printing and for files.  Strided tensors are gathered into row-major pieces, so that nothing is copied whole. */
 #include "core/host.h"
 
+/* The view becomes one of a copy of the storage. */
+static bool copy_from_device(cj_host *h, const cj_storage *st)
+{
+    cj_ctx *c = h->view.ctx;
+    h->bytes = st->bytes ? st->bytes : 1;
+    h->copy = cj__alloc(c, h->bytes);
+    if (!h->copy) return false;
+    c->memory.host_copies++;
+    if (st->bytes && !c->backend->to_host(c->device_state, h->copy, st->data, st->bytes)) {
+        cj__backend_error(c, "copy to host");
+        cj__host_close(h);
+        return false;
+    }
+    h->view.data = (char *)h->copy + (h->view.data - (char *)st->data);
+    return true;
+}
+
 bool cj__host_open(cj_host *h, cj_tensor *t, const char *op)
 {
     h->copy = NULL;
@@ -12,18 +29,7 @@ bool cj__host_open(cj_host *h, cj_tensor *t, const char *op)
         return false;
     }
     h->view = *t;
-    if (!t->st->device) return true;
-    h->bytes = t->st->bytes ? t->st->bytes : 1;
-    h->copy = cj__alloc(c, h->bytes);
-    if (!h->copy) return false;
-    c->memory.host_copies++;
-    if (t->st->bytes && !c->backend->to_host(c->device_state, h->copy, t->st->data, t->st->bytes)) {
-        cj__backend_error(c, "copy to host");
-        cj__host_close(h);
-        return false;
-    }
-    h->view.data = (char *)h->copy + (t->data - (char *)t->st->data);
-    return true;
+    return !t->st->device || copy_from_device(h, t->st);
 }
 
 void cj__host_close(cj_host *h)
