@@ -100,7 +100,7 @@ static void plan_panels(plan *s, const cj_gemm *g)
 static int is_awkward(const cj_gemm *g)
 {
     if (g->a_col == 1) return GEMM_REGISTERS != 32 && g->a_row % 1024 == 0;
-    return g->a_row != 1 || (g->k > LONG_K && (double)g->m * (double)g->k > TURNED_FLOATS);
+    return g->a_row != 1 || (g->k > LONG_K && (double)g->m * (double)g->k > (g->m >= DEEP_ROWS ? 4 * TURNED_FLOATS : TURNED_FLOATS));
 }
 
 /* The many blocks of k of the strips pay while C is not far away. */
@@ -149,7 +149,7 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     plan_panels(&s, g);
     s.far = (double)g->m * (double)g->n > FAR_FLOATS;
     const int streams_c = s.far && g->k <= LONG_K && (double)g->k * (double)g->n <= L1_FLOATS;
-    const int deep = g->a_col != 1 && g->m >= DEEP_ROWS && g->k >= DEEP;
+    const int deep = awkward_a && g->a_col != 1 && g->m >= DEEP_ROWS && g->k >= DEEP;
     const int shared = !half && s.mode != B_IN_PLACE && s.work > TINY && (g->m > BLOCK_ROWS || streams_c || deep);
 
     const int64_t kc = shared && is_turned(g)           ? KC_TURNED
