@@ -562,6 +562,24 @@ static void tails_of_all_widths(void **state)
     }
 }
 
+/* Where a product is so large that a tail spares a trip to memory it runs block by block: rows and columns of the middle have their own operands. */
+static void huge_tail_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q, (void)user;
+    out[0] = cj_relu(cj_add(cj_mul(cj_matmul(in[0], in[1]), in[2]), in[3]));
+}
+static void tails_of_huge_products(void **state)
+{
+    (void)state;
+    enum { M = 4101, N = 4099 };
+    cj_tensor *in[4] = { cj_randn(c, CJ_SHAPE(M, 2)), cj_randn(c, CJ_SHAPE(2, N)), cj_randn(c, CJ_SHAPE(M, 1)), cj_randn(c, CJ_SHAPE(N)) };
+    cj_tensor *out[1], *eager[1];
+    cj_plan *p = compiled(c, huge_tail_step, NULL, in, 4, out);
+    huge_tail_step(c, NULL, in, eager);
+    assert_false(cj_item(cj_any(cj_ne(out[0], eager[0]))));
+    assert_int_equal(cj_plan_statistics(p).kernels, 1);
+}
+
 /* Integers and booleans in one program. */
 static void mixed_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
 {
@@ -602,6 +620,7 @@ int main(void)
         T(tails_of_products),
         T(tails_of_all_widths),
         T(tails_over_three_axes),
+        T(tails_of_huge_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
