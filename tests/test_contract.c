@@ -91,6 +91,24 @@ static void einsum_by_loops(void **state)
     cj_ctx_free(c);
 }
 
+/* As many operands as there may be. */
+static void einsum_of_eight(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    cj_tensor *x[8];
+    double product = 1;
+    for (int i = 0; i < 8; i++) {
+        x[i] = cj_from_f64(c, (double[]){ i + 1, -1 }, CJ_SHAPE(2));
+        product *= i;
+    }
+    assert_near(cj_item(cj_einsum("a,b,c,d,e,f,g,h->", x, 8)), product, 0); /* the product of the sums, of which the first is 0 */
+    x[0] = cj_from_f64(c, (double[]){ 3, 0.5 }, CJ_SHAPE(2));
+    assert_near(cj_item(cj_einsum("a,b,c,d,e,f,g,h->", x, 8)), 3.5 * 5040, 1e-9);
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
 static void einsum_errors(void **state)
 {
     (void)state;
@@ -294,7 +312,8 @@ static void distances(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(einsum_by_loops), cmocka_unit_test(einsum_errors),
-                                        cmocka_unit_test(kron_identities), cmocka_unit_test(norms), cmocka_unit_test(distances) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(einsum_by_loops), cmocka_unit_test(einsum_of_eight),
+                                        cmocka_unit_test(einsum_errors),   cmocka_unit_test(kron_identities),
+                                        cmocka_unit_test(norms),           cmocka_unit_test(distances) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -305,6 +305,11 @@ static void two_contexts(void **state)
     FOREIGN("mse_loss: argument 2 belongs to another context", cj_mse_loss(x, y));
     FOREIGN("nms: argument 2 belongs to another context", cj_nms(F(2, 4), y, 0.5));
     FOREIGN("nms: argument 3 belongs to another context", cj_nms(F(2, 4), x, 0.5, .classes = y));
+    FOREIGN("batch_norm: argument 2 belongs to another context", cj_batch_norm(F(3, 2), y, NULL, NULL));
+    FOREIGN("batch_norm: argument 3 belongs to another context", cj_batch_norm(F(3, 2), x, y, NULL));
+    FOREIGN("group_norm: argument 3 belongs to another context", cj_group_norm(F(3, 2), 1, x, y, 0));
+    FOREIGN("layer_norm: argument 3 belongs to another context", cj_layer_norm(F(3, 2), x, y, 0));
+    FOREIGN("linear: argument 3 belongs to another context", cj_linear_op(F(3, 2), F(2, 2), y));
     FOREIGN("belongs to another context", cj_forward(net, y));
     FOREIGN("belongs to another context", cj_grad(cj_sum(cj_require_grad(x)), &y, 1, &g));
     FOREIGN("belongs to another context", cj_jvp(c, identity, NULL, &x, &y, 1));

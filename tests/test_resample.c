@@ -239,6 +239,16 @@ static void channels_and_pixels(void **state)
         assert_same(cj_pixel_unshuffle(y, 3), x, 0);
         assert_int_equal(cj_dtype_of(y), t);
     }
+    for (int empty = 0; empty < 4; empty++) { /* nothing in, nothing out, of the shape that it would have */
+        int64_t n[4] = { 2, 4, 6, 8 };
+        n[empty] = 0;
+        cj_tensor *x = cj_zeros(c, CJ_SHAPE(n[0], n[1], n[2], n[3]), CJ_F32), *y = cj_pixel_shuffle(x, 2), *z = cj_pixel_unshuffle(x, 2);
+        assert_ok(c);
+        for (int d = 0; d < 4; d++) {
+            assert_int_equal(cj_size(y, d), d == 0 ? n[d] : d == 1 ? n[d] / 4 : n[d] * 2);
+            assert_int_equal(cj_size(z, d), d == 0 ? n[d] : d == 1 ? n[d] * 4 : n[d] / 2);
+        }
+    }
     assert_ok(c);
     cj_ctx_free(c);
 }
