@@ -105,6 +105,7 @@ static void einsum_of_eight(void **state)
     assert_near(cj_item(cj_einsum("a,b,c,d,e,f,g,h->", x, 8)), product, 0); /* the product of the sums, of which the first is 0 */
     x[0] = cj_from_f64(c, (double[]){ 3, 0.5 }, CJ_SHAPE(2));
     assert_near(cj_item(cj_einsum("a,b,c,d,e,f,g,h->", x, 8)), 3.5 * 5040, 1e-9);
+    assert_near(value_at(cj_einsum("a,b,c,d,e,f,g,h->ah", x, 8), 1), 3 * 720 * -1, 1e-9);
     assert_ok(c);
     cj_ctx_free(c);
 }
