@@ -26,6 +26,21 @@ static void retain_and_consume(void **state)
     cj_clear(c);
 }
 
+/* Without options the graph is used up, as with none of them set. */
+static void no_options_are_the_defaults(void **state)
+{
+    (void)state;
+    for (int all = 0; all < 2; all++) {
+        cj_tensor *x = cj_require_grad(F64(c, CJ_SHAPE(1), 3)), *y = cj_square(x), *g = c->poison;
+        assert_true(all ? (cj_backward)(y, NULL) : (cj_grad)(y, &x, 1, &g, NULL));
+        if (all) g = cj_leaf_grad(x);
+        assert_near(cj_item(g), 6, 0);
+        assert_false((cj_grad)(y, &x, 1, &g, NULL)); /* not kept */
+        assert_int_equal(cj_error(c), CJ_EGRAPH);
+        cj_clear(c);
+    }
+}
+
 /* A pass takes only what lies between y and x: the rest of the graph is still there. */
 static void only_the_path_is_consumed(void **state)
 {
@@ -667,6 +682,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(retain_and_consume),
+        T(no_options_are_the_defaults),
         T(only_the_path_is_consumed),
         T(gradient_of_intermediate_and_duplicate),
         T(unused_gives_zeros),
