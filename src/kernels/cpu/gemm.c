@@ -10,7 +10,7 @@
  *   slim     9 to 16 columns and a long k, where vectors have 16 lanes: a row of C is a vector (gemm_slim.h)
  *   thin     few rows, one column, or up to 16 columns and a long k: dot products or a sweep over the matrix (gemm_thin.h)
  *   narrow   up to 16 columns and a short k, where masks are free: any number of rows in the ways of the tiny products
- *   small    B fits in L1 and is row-major: tiles straight on A, B and C
+ *   small    B fits in L1 and is row-major, and the product is small or its k or its rows of C make columns a bad share: tiles straight on A, B and C, by rows
  *   flipped  A transposed and few columns: the transposed product is computed in one of the two ways below, and turned
  *   panels   up to BLOCK_ROWS rows: a task takes a slab of panels.  While its first tile reads B where it lies, it writes the packed panel from which
  *            the others read, and the tiles after it prefetch the next panel.  A is read in place, or packed first by all threads if its strides are
@@ -76,7 +76,7 @@ static int64_t panel_width(const plan *s, const cj_gemm *g)
     if (GEMM_REGISTERS != 32) return TILE_WIDTH;
     if (m >= 7 && m <= 9 && g->n <= 1024) return 3; /* one tile */
     if (m > DIRECT_ROWS && m <= direct_tiles(g)) return 3;
-    if (copied && m < 4 * 6 && idle >= 4) return 3;
+    if (copied && m < 4 * 6 && idle >= 4) return 3; /* most of a tile of width 4 and six rows would be idle */
     if (many && m >= THREE_ROWS && (copied ? m <= THREE_MOST : s->near && m <= THREE_NEAR)) return 3;
     if (m > direct_tiles(g) && four > 4 && four < 16 && four % 2 != 0 && three % 2 == 0) return 3;
     return TILE_WIDTH;

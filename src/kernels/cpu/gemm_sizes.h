@@ -54,8 +54,7 @@ enum {
     TINY = 64 * 64 * 64,     /* products up to this m*n*k go straight to the tiles ... */
     L1_FLOATS = 8192,        /* ... if B fits in L1, ... */
     SHARED_SUMS = 1 << 15,   /* ... on all threads from so many elements of C on.  So do larger ones with a k up to ... */
-    SHORT_K =
-        8, /* ... this, or whose rows of C do not begin on cache lines: threads that take columns of the same rows hold each other up */
+    SHORT_K = 8,             /* ... this, or rows of C that begin inside cache lines: threads at the same rows hold each other up */
 };
 static const double PARALLEL_WORK = 2.5e5;     /* m*n*k below which a second thread costs more than it brings */
 static const double PARALLEL_THIN = 5e4;       /* the same for products that only stream a matrix */
