@@ -411,10 +411,17 @@ static int one_case(cj_pool *two, const given *given, int a_layout, int b_layout
     return failures;
 }
 
+/* Under ThreadSanitizer a case takes half a second: a third of them, in which every shape and every pair of layouts comes up, shows a race as well. */
+#ifdef __SANITIZE_THREAD__
+enum { CASES = 200, SOME = 3 };
+#else
+enum { CASES = 600, SOME = 1 };
+#endif
+
 int main(int argc, char **argv)
 {
     const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 20261115;
-    const int cases = argc > 2 ? atoi(argv[2]) : 600;
+    const int cases = argc > 2 ? atoi(argv[2]) : CASES;
     printf("seed %llu, %d cases\n", (unsigned long long)seed, cases);
     cj_pool *two = cj__pool_new(2);
     int failures = 0;
@@ -426,7 +433,8 @@ int main(int argc, char **argv)
         failures += bad;
     }
     static const int layouts[] = { PLAIN, TURNED, SPREAD };
-    for (int i = 0; i < SHAPES * 9 && failures < 10; i++) failures += one_case(two, &shapes[i / 9], layouts[i / 3 % 3], layouts[i % 3]);
+    for (int i = 0; i < SHAPES * 9 && failures < 10; i++)
+        if (i % SOME == i / 9 % SOME) failures += one_case(two, &shapes[i / 9], layouts[i / 3 % 3], layouts[i % 3]);
     cj__pool_free(two);
     if (cases + SHAPES > 100 && scaled_cases < 20) failures++, printf("only %d products with an alpha\n", scaled_cases);
     printf(failures ? "%d failures\n" : "all agree\n", failures);
