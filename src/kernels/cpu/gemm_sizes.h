@@ -40,7 +40,8 @@ enum {
     NEAR_ROWS = 8,           /* so many rows of B ahead are prefetched from L2 */
     L2_FLOATS = 1 << 18,     /* and this much stays in L2 */
     FAR_FLOATS = 1 << 19,    /* a C beyond this is fetched before it is written */
-    TURNED_FLOATS = 1 << 17, /* a transposed A that is read in place; with DEEP_ROWS rows and more, four times that */
+    TURNED_FLOATS = 1 << 17, /* a transposed A that is read in place; ... */
+    TURNED_MORE = 1 << 19,   /* ... the same with DEEP_ROWS rows and more */
     FEW_COLUMNS = 16,        /* up to this many columns of C, and from ... */
     LONG_K = 64,             /* ... this k on, rows of A are read in dot products; below it A is read in place even if it is transposed */
     SLICED_FLOATS = 1 << 17, /* from this size on a matrix that is swept is read in ... */

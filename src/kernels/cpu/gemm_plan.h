@@ -1,0 +1,169 @@
+/* Everything about one product of the ways `panels` and `shared` (gemm.c) that follows from its shape and strides: where its operands are read, how wide panels and tasks are,
+ * and the scratch that it needs.  Never from the number of threads, so that the bits do not either.
+ */
+#ifndef CJ_KERNELS_CPU_GEMM_PLAN_H
+#define CJ_KERNELS_CPU_GEMM_PLAN_H
+
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/gemm_pack.h"
+#include "kernels/cpu/gemm_sizes.h"
+#include "kernels/cpu/gemm_tile.h"
+
+typedef enum b_mode { B_IN_PLACE, B_COPIED_BY_TILE, B_PACKED, B_SHARED } b_mode;
+
+/* Everything about one product that follows from its shape and strides. */
+typedef struct plan {
+    gemm_kind kind;
+    int64_t vectors, panels, width; /* panels have `width` vectors, ... */
+    int64_t front, wide;            /* ... but the first `front` ones, and those behind the next `wide`, one less */
+    int64_t k_blocks, kc;
+    b_mode mode;
+    int far;                            /* C is larger than FAR_FLOATS */
+    int near;                           /* B_IN_PLACE: its rows are prefetched into L1 */
+    int64_t a_ld, super_rows;           /* packed A: floats per row of a block of k (0 when A is read where it lies), rows at a time */
+    int64_t block_rows, slab;           /* rows and panels of a task */
+    int64_t group_panels, group_blocks; /* B_SHARED: panels and blocks of k that are packed at a time */
+    int pack_block;                     /* B_SHARED: each task packs its rows of A, */
+    int turned;                         /* or, where they are columns in memory, takes them strip by strip */
+    int64_t strip;                      /* B_SHARED: rows of a task that are taken through all panels at a time */
+    size_t a_bytes, panel_bytes, sum_bytes, worker_bytes;
+    double work;
+} plan;
+
+/* First column of panel q, and its width in vectors. */
+GEMM_INLINE int64_t panel_at(const plan *s, int64_t q, int *V)
+{
+    const int64_t before = q < s->front ? 0 : min64(q - s->front, s->wide), first = q * (s->width - 1) + before; /* wide ones */
+    const int64_t width = q >= s->front && q < s->front + s->wide ? s->width : s->width - 1;
+    *V = (int)min64(width, s->vectors - first);
+    return first * VL;
+}
+
+/* Up to so many rows, which are two or three tiles of width 3, B is read where it lies if its rows are prefetched into L1. */
+static int64_t direct_tiles(const cj_gemm *g) { return g->b_row % TILE_LINE != 0 ? THREE_TILES : TWO_TILES; }
+
+/* Vectors of a panel: as many as a tile has registers for.  With 32 of them, tiles of width 3 are nearly as good, and better where the rows fill them and not those of width 4,
+ * where a panel then stays in L1, or where the tasks come in pairs. */
+static int64_t panel_width(const plan *s, const cj_gemm *g)
+{
+    const int64_t m = g->m, four = ceil_div(s->vectors, 4), three = ceil_div(s->vectors, 3), full = tile_rows(TILE_WIDTH);
+    const int copied = s->mode == B_COPIED_BY_TILE, many = three % 2 == 0 || three >= 32; /* an even number of tasks, or many */
+    if (m <= WIDE_ROWS && s->mode == B_IN_PLACE) return ceil_div(s->vectors, ceil_div(s->vectors, WIDEST));
+    if (GEMM_REGISTERS != 32) return TILE_WIDTH;
+    if (m >= 7 && m <= 9 && g->n <= 1024) return 3; /* one tile */
+    if (m > DIRECT_ROWS && m <= direct_tiles(g)) return 3;
+    if (copied && m < 4 * full && ceil_div(m, full) * full - m >= 4) return 3; /* tiles of width 4 would have room for four rows more */
+    if (many && m >= THREE_ROWS && (copied ? m <= THREE_MOST : s->near && m <= THREE_NEAR)) return 3;
+    if (m > direct_tiles(g) && four > 4 && four < 16 && four % 2 != 0 && three % 2 == 0) return 3;
+    return TILE_WIDTH;
+}
+
+/* The vectors are dealt out to panels of nearly the same width.  The narrow ones lie where they even out two halves of the panels, of which the first has one more
+ * if their number is odd. */
+static void plan_panels(plan *s, const cj_gemm *g)
+{
+    s->width = panel_width(s, g);
+    const int64_t narrow = (s->width - s->vectors % s->width) % s->width; /* panels one narrower, so that no sliver is left */
+    const int64_t rest = s->vectors - narrow * (s->width - 1);
+    s->wide = rest > 0 ? rest / s->width : 0;
+    s->panels = s->wide;
+    if (s->wide * s->width < s->vectors) s->panels += ceil_div(s->vectors - s->wide * s->width, s->width - 1);
+    s->front = s->panels % 2 != 0 ? s->panels - s->wide : ceil_div(s->panels - s->wide, 2);
+}
+
+/* Whether A is better copied: its rows share their cache sets (a tile's six fit the 12 ways of L1 where there is AVX-512), or it is transposed.  With a short k, the
+ * tile's part of a transposed A fits in L1; and one line per step comes in time from L2. */
+static int is_awkward(const cj_gemm *g)
+{
+    if (g->a_col == 1) return GEMM_REGISTERS != 32 && g->a_row % 1024 == 0;
+    return g->a_row != 1 || (g->k > LONG_K && (double)g->m * (double)g->k > (g->m >= DEEP_ROWS ? TURNED_MORE : TURNED_FLOATS));
+}
+
+/* The many blocks of k of the strips pay while C is not far away. */
+static int is_turned(const cj_gemm *g) { return g->a_row == 1 && is_awkward(g) && (double)g->m * (double)g->n <= TURNED_SUMS; }
+
+/* Many rows: all threads pack a group of B together, then each takes blocks of rows. */
+static void plan_shared(plan *s, const cj_gemm *g)
+{
+    s->mode = B_SHARED;
+    s->group_panels = min64(s->panels, GROUP_COLUMNS / (TILE_WIDTH * VL));
+    const int64_t columns = min64(s->group_panels * TILE_WIDTH * VL, s->vectors * VL), block = s->kc * columns;
+    s->turned = is_turned(g);
+    if (s->turned) {
+        const int64_t copies = ceil_div(STRIP_TURNED, tile_rows(TILE_WIDTH)) * A_MICRO;
+        s->worker_bytes = round64((size_t)(s->kc * (s->group_panels * TILE_WIDTH * VL + copies)) * sizeof(float));
+        return;
+    }
+    s->group_blocks = GROUP_FLOATS / block;
+    if (s->group_blocks < 1) s->group_blocks = 1;
+    s->group_blocks = min64(s->group_blocks, s->k_blocks);
+    s->a_bytes = (size_t)(s->group_blocks * block) * sizeof(float);
+    int64_t blocks = ceil_div(g->m, SHARED_ROWS * 4) * 4;
+    if (blocks < 8 && g->m >= 2 * SHARED_ROWS) blocks = 8; /* enough tasks to even out threads of unequal speed */
+    s->block_rows = ceil_div(ceil_div(g->m, blocks), 6) * 6;
+    s->pack_block = is_awkward(g) && (g->a_col != 1 || s->panels > 1);
+    if (s->pack_block) {
+        s->a_ld = s->kc / 32 * 32 + 16;
+        s->worker_bytes = round64((size_t)(s->block_rows * s->a_ld) * sizeof(float));
+    }
+}
+
+static plan make_plan(const cj_gemm *g, gemm_kind kind)
+{
+    plan s = { .kind = kind, .work = (double)g->m * (double)g->n * (double)g->k, .vectors = ceil_div(g->n, VL) };
+    const int half = kind != GEMM_F32, ragged = !GEMM_MASKS_ARE_FREE && g->n % VL != 0, by_rows = g->b_col == 1 || g->n == 1;
+    const int awkward_a = is_awkward(g);
+    const int in_l1 = (double)g->k * (double)g->n <= L1_FLOATS && (s.work <= TINY || s.vectors <= TILE_WIDTH);
+    const int prefetched = g->b_row % TILE_LINE != 0 || (double)g->k * (double)g->n <= L2_FLOATS;
+    const int64_t direct_rows = GEMM_REGISTERS == 32 && prefetched ? direct_tiles(g) : DIRECT_ROWS;
+    const int in_l2 = GEMM_REGISTERS == 32 && (double)g->k * (double)g->n <= L2_FLOATS && !awkward_a &&
+                      g->m <= (g->b_row % TILE_LINE == 0 ? NEAR_B_ROWS : UNEVEN_ROWS);
+    if (half || !by_rows || ragged) s.mode = B_PACKED;
+    else s.mode = g->m <= direct_rows || in_l1 || in_l2 ? B_IN_PLACE : B_COPIED_BY_TILE;
+    const int close = in_l1 || (g->m > direct_rows && g->b_row % TILE_LINE == 0 && (double)g->k * (double)g->n <= NEAR_FLOATS);
+    s.near = s.mode == B_IN_PLACE && !close && prefetched;
+    plan_panels(&s, g);
+    s.far = (double)g->m * (double)g->n > FAR_FLOATS;
+    const int streams_c = s.far && g->k <= LONG_K && (double)g->k * (double)g->n <= L1_FLOATS;
+    const int deep = awkward_a && g->a_col != 1 && g->m >= DEEP_ROWS && g->k >= DEEP;
+    const int shared = !half && s.mode != B_IN_PLACE && s.work > TINY && (g->m > BLOCK_ROWS || streams_c || deep);
+
+    const int64_t kc = shared && is_turned(g)           ? KC_TURNED
+                       : shared || s.mode == B_IN_PLACE ? KC
+                       : g->m > FEW_ROWS                ? KC_FEW_ROWS
+                                                        : KC_LEAST_ROWS;
+    s.k_blocks = g->k > 0 ? ceil_div(g->k, kc) : 1;
+    s.kc = (ceil_div(g->k, s.k_blocks) + 15) & ~(int64_t)15;
+    if (shared) {
+        plan_shared(&s, g);
+        s.strip = streams_c ? STRIP_ROWS : s.block_rows;
+        return s;
+    }
+
+    s.super_rows = g->m;
+    if (half || (s.panels >= PACK_A_PANELS && g->m > DIRECT_ROWS && s.work > TINY && s.mode != B_IN_PLACE && awkward_a)) {
+        s.a_ld = s.kc / 32 * 32 + 16;
+        s.super_rows = PACKED_A_LIMIT / (s.a_ld * s.k_blocks) / 48 * 48;
+        if (s.super_rows < 48) s.super_rows = 48;
+        s.super_rows = min64(s.super_rows, g->m);
+        s.a_bytes = round64((size_t)(s.super_rows * s.a_ld * s.k_blocks) * sizeof(float));
+    }
+
+    s.slab = half ? 1 : s.panels >= 96 ? 4 : s.panels >= 32 ? 2 : 1;
+    /* Panels that meet in the middle of cache lines are not for two threads. */
+    const int uneven = !half && g->c_row % TILE_LINE != 0 && s.super_rows >= 4 * FEW_ROWS && (double)g->k * (double)g->n <= NEAR_FLOATS;
+    if (uneven) s.slab = s.panels;
+    const int64_t slabs = ceil_div(s.panels, s.slab), blocks = ceil_div(s.super_rows, BLOCK_ROWS);
+    int64_t wanted = blocks * slabs >= 4 ? blocks : ceil_div(4, slabs);
+    while (wanted > blocks && s.super_rows / wanted < (uneven ? 2 : 1) * FEW_ROWS) wanted--;
+    if (uneven && wanted == 3) wanted = 2;
+    s.block_rows = ceil_div(s.super_rows, wanted);
+
+    const int64_t panel = min64(s.kc, g->k) * min64(s.vectors, TILE_WIDTH) * VL; /* wider ones are read in place */
+    if (s.mode != B_IN_PLACE && panel > STACK_PANEL) s.panel_bytes = round64((size_t)panel * sizeof(float));
+    if (half) s.sum_bytes = (size_t)s.block_rows * TILE_WIDTH * VL * sizeof(float);
+    s.worker_bytes = s.panel_bytes + s.sum_bytes;
+    return s;
+}
+
+#endif
