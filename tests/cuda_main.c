@@ -161,6 +161,28 @@ static void check_writes(void)
     cj_clear(device);
 }
 
+/* In a context with a device, tensors of the host are worked on there; a graph is sorted there and used on the device. */
+static void check_both_sides(void)
+{
+    cj_tensor *x[2], *y[2], *z[2];
+    cj_scope a = cj_scope_open(host), b = cj_scope_open(device);
+    input sparse = { CJ_SHAPE(12, 9), .kind = 'b' }, dense = { CJ_SHAPE(9, 5), .kind = 'n' };
+    make(&sparse, CJ_F32, x), make(&dense, CJ_F32, y);
+    for (int k = 0; k < 2; k++) {
+        cj_tensor *there = cj_to(y[k], "cpu");
+        z[k] = cj_add(cj_mul_scalar(cj_add(there, cj_ones_like(there)), 3), cj_relu(there));
+        y[k] = cj_csr_matmul(cj_csr_from_dense(cj_cast(x[k], CJ_F32)), y[k]);
+    }
+    double worst = compare(z[1], z[0], 0, 1);
+    report(worst == 0, "tensors of the host beside a device", cj_message(device), worst);
+    worst = compare(y[1], y[0], 1e-6, 9);
+    report(worst <= 1, "csr_from_dense, csr_matmul", cj_message(device), worst);
+    cj_scope_close(b);
+    cj_scope_close(a);
+    cj_clear(host);
+    cj_clear(device);
+}
+
 /* A bad index is clamped; the next look at a value says so, and the context works again after cj_clear. */
 static void check_error(const char *name, cj_tensor *(*f)(cj_ctx *), cj_code code, const char *words)
 {
@@ -247,6 +269,7 @@ int main(int argc, char **argv)
     if (!only) {
         check_draws();
         check_writes();
+        check_both_sides();
         if (!name) check_errors();
         check_operators();
         check_chains();

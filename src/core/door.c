@@ -93,7 +93,7 @@ bool cj__apply_n(cj_ctx *c, const cj_op *op, const void *attrs, cj_tensor *const
     bool writes = op->flags & CJ_OP_WRITES; /* recorded before it runs: once something is written nothing may fail any more */
     if (__builtin_expect(writes && c->active & 1u << CJ_REC_CAPTURE, 0) && !c->recorder[CJ_REC_CAPTURE].record(c, &call)) return false;
     if (!(op->flags & CJ_OP_VIEW) && !c->dry) {
-        bool device = nin ? in[0]->st->device : c->backend != NULL;
+        bool device = (nin ? in[0] : fresh[0])->st->device; /* a context with a device works on tensors of the host, too */
         if (c->active & 1u << CJ_REC_PROFILE && !c->recorder[CJ_REC_PROFILE].record(c, NULL)) return false;
         if (device ? !run_device(c, &call) : !op->run(&call)) return false;
     }

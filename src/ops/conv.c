@@ -277,7 +277,7 @@ static void d_conv(cj_vjp_args *v)
 {
     const conv_attrs at = *(const conv_attrs *)v->attrs;
     cj_tensor *const *in = v->in, *g = v->g[0];
-    const bool depthwise = at.groups > 1 && in[0]->shape[1] == at.groups && g->shape[1] == at.groups && !v->ctx->backend;
+    const bool depthwise = at.groups > 1 && in[0]->shape[1] == at.groups && g->shape[1] == at.groups;
     if (depthwise && v->need[0] && v->need[1]) {
         gradients(g, in[1], in[0], at, v->gin);
     } else {
