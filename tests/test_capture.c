@@ -127,6 +127,11 @@ static void hands_out_foreign(cj_ctx *q, void *user, cj_tensor *const *in, cj_te
 {
     (void)q, (void)user, (void)in, out[0] = unlisted;
 }
+static void hands_out_many(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q, (void)user;
+    for (int i = 0; i <= CJ_MAX_PLAN_OUTPUTS; i++) out[i] = cj_neg(in[0]);
+}
 static bool host_infer(cj_ctx *q, const void *payload, cj_tensor *const *in, cj_shape *shape, cj_dtype *dtype)
 {
     (void)q, (void)payload;
@@ -168,6 +173,7 @@ static void forbidden_steps(void **state)
         { captures_again, "a step is being captured already" },
         { replays_again, "replay: called inside a captured step" },
         { hands_out_foreign, "capture: output 1 is not a result of the step" },
+        { hands_out_many, "capture: the step has more than 16 results" },
         { host_effect, "has effects on the host" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -64,6 +64,42 @@ static void activations_are_made_again(void **state)
     cj_ctx_free(e);
 }
 
+/* Residual layers with batch norms: the norm behind a product is made again, the last sum together with the norm in it. */
+enum { BLOCKS = 4, POINTS = 8192, RESULTS = CJ_MAX_PLAN_OUTPUTS };
+static void residual_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q;
+    stack *s = user;
+    cj_tensor *x = in[0];
+    for (int l = 0; l < BLOCKS; l++) {
+        cj_tensor **w = s->weight + (ptrdiff_t)4 * l;
+        cj_tensor *h = cj_batch_norm(cj_linear_op(x, w[2], NULL), w[0], w[1], .relu = true);
+        x = cj_relu(cj_add(cj_batch_norm(cj_linear_op(h, w[3], NULL), w[0], w[1]), x));
+    }
+    out[0] = cj_mean(cj_square(x));
+    cj_grad(out[0], s->weight, RESULTS - 1, out + 1);
+}
+
+static void norms_are_made_again(void **state)
+{
+    (void)state;
+    stack s;
+    for (int i = 0; i < 4 * BLOCKS; i++) s.weight[i] = cj_param(cj_mul_scalar(cj_randn(c, i % 4 < 2 ? CJ_SHAPE(DIM) : CJ_SHAPE(DIM, DIM)), 0.3));
+    cj_tensor *x = cj_randn(c, CJ_SHAPE(POINTS, DIM)), *out[RESULTS], *eager[RESULTS];
+    cj_plan *p = cj_capture(c, residual_step, &s, &x, 1, out);
+    for (int turn = 0; turn < 3; turn++) {
+        cj_scope scope = cj_scope_open(c);
+        x = cj_randn(c, CJ_SHAPE(POINTS, DIM));
+        assert_true(cj_replay(p, &x, out));
+        residual_step(c, &s, &x, eager);
+        for (int i = 0; i < RESULTS; i++) assert_true(same_bits(out[i], eager[i]));
+        cj_scope_close(scope);
+    }
+    const double value = 4.0 * POINTS * DIM, planned = (double)cj_plan_statistics(p).bytes;
+    /* Kept are both products and the sum of every block.  The norm between the products is made again, which saves one value for each block; a sum and the norm in it together: one more. */
+    if (!(planned < 12 * value)) fail_msg("%g values planned", planned / value);
+}
+
 /* ---- in place --------------------------------------------------------------------------------------------------------------------------------------------- */
 
 static void product_and_activation(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
@@ -302,7 +338,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(two_places_serve_a_row_of_products),       T(activations_are_made_again), T(a_result_takes_the_place_of_its_operand),
+        T(two_places_serve_a_row_of_products),       T(activations_are_made_again), T(norms_are_made_again), T(a_result_takes_the_place_of_its_operand),
         T(operands_are_made_inside_a_concatenation), T(random_chains_equal_eager),  T(descent_is_done_by_the_products),
         T(gradients_with_other_readers_are_stored),
     };

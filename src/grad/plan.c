@@ -133,7 +133,7 @@ static bool dry(const cj_ctx *c) { return !c->backend && !c->active && !c->obser
 static cj_trace *trace_step(cj_plan *p, cj_tensor *const *in, cj_tensor **out, bool dry)
 {
     cj_ctx *c = p->ctx;
-    cj_tensor *alias[CJ_MAX_PLAN_INPUTS], *result[CJ_MAX_PLAN_OUTPUTS + 1] = { 0 };
+    cj_tensor *alias[CJ_MAX_PLAN_INPUTS], *result[2 * CJ_MAX_PLAN_OUTPUTS] = { 0 }; /* twice: to notice too many */
     if (c->trace) {
         cj__error(c, CJ_ECAPTURE, "capture: a step is being captured already");
         return NULL;
@@ -144,9 +144,10 @@ static cj_trace *trace_step(cj_plan *p, cj_tensor *const *in, cj_tensor **out, b
     cj_trace *t = cj__trace_begin(c, in, p->n_in, alias, dry);
     if (t) {
         p->fn(c, p->user, alias, result);
+        if (result[CJ_MAX_PLAN_OUTPUTS]) cj__error(c, CJ_ECAPTURE, "capture: the step has more than %d results", CJ_MAX_PLAN_OUTPUTS);
         cj__commit(c, frame);
-        for (int k = 0; k < CJ_MAX_PLAN_OUTPUTS && result[k] && !c->error;
-             k++) /* an input handed out as it is: the plan has to own its results */
+        /* an input handed out as it is: the plan has to own its results */
+        for (int k = 0; k < CJ_MAX_PLAN_OUTPUTS && result[k] && !c->error; k++)
             for (int i = 0; i < p->n_in; i++)
                 if (!cj_is_poison(result[k]) && result[k]->st == alias[i]->st) {
                     result[k] = cj_clone(result[k]);

@@ -1,10 +1,10 @@
 /* Less memory for a plan: results that are cheap to make are made again.
  *
- * What a step computes on the way forward and needs again on the way back lies in memory all the time between.  Where such a value is an elementwise chain or a layer
- * norm of something that is there anyway (the activation of a layer whose input its own derivative reads, too), keeping it costs its bytes and making it again one pass over
- * memory.  So, while some large value lives across the moment of most memory without being used there, is cheap and has its operands at hand later, a second kernel
+ * What a step computes on the way forward and needs again on the way back lies in memory all the time between.  Where such a value is an elementwise chain, a layer or
+ * a batch norm of something that is there anyway (the activation of a layer whose input its own derivative reads, too), keeping it costs its bytes and making it again a few passes
+ * over memory.  So, while some large value lives across the moment of most memory without being used there, is cheap and has its operands at hand later, a second kernel
  * makes it again before its first use after that moment (Chen et al., "Training deep nets with sublinear memory cost", 2016, for chains that are worth it without asking).
- * The kernel is the same, so the bits are.
+ * For a very large value one operand, if it is cheap itself, is made again, too: the norm before a residual sum.  The kernels are the same, so the bits are.
  */
 #include "grad/plan.h"
 #include "ops/which.h"
@@ -13,6 +13,7 @@ enum {
     LARGE = 1 << 20, /* bytes of a value that is worth another kernel */
     MOST = 64,       /* values that are made again */
     WORTH = 10,      /* all of this stays undone where it saves less than a tenth */
+    CHAIN = 20,      /* a value that is worth two kernels has this part of the memory at least */
 };
 
 static bool touches(const cj_kernel *k, int slot)
@@ -41,37 +42,59 @@ static const cj_arg *cheap_arguments(const cj_kernel *k, int slot, int *reads)
         *reads = k->prog->n_in;
         return k->ew;
     }
-    if (k->kind == CJ_KERNEL_CALL && cj__op_is_layer_norm(k->step->op) && k->step->arg[k->step->nin].slot == slot) {
+    if (k->kind == CJ_KERNEL_CALL && (cj__op_is_layer_norm(k->step->op) || cj__op_is_batch_norm(k->step->op)) &&
+        k->step->arg[k->step->nin].slot == slot) {
         *reads = k->step->nin;
         return k->step->arg;
     }
     return NULL;
 }
 
-/* Is everything that the kernel `made` reads still there, unchanged, before kernel `again`? */
-static bool at_hand(const cj_trace *t, const cj_compiled *p, const cj_arg *arg, int n, int made, int again)
+enum { NONE = -1, TOO_MANY = -2 };
+
+/* The one temporary operand of kernel `made` that is gone before kernel `again`; NONE where all are still there, unchanged. */
+static int gone(const cj_trace *t, const cj_compiled *p, const cj_arg *arg, int n, int made, int again)
 {
+    int missing = NONE;
     for (int a = 0; a < n; a++) {
-        const cj_slot *s = &t->slot[arg[a].slot];
-        if (s->kind == CJ_SLOT_TEMP ? s->last < again : again > p->first_write) return false;
+        const int slot = arg[a].slot;
+        const cj_slot *s = &t->slot[slot];
         for (int k = made + 1; k < again; k++)
-            if (writes(&p->kernel[k], arg[a].slot)) return false;
+            if (writes(&p->kernel[k], slot)) return TOO_MANY;
+        if (slot == missing || (s->kind == CJ_SLOT_TEMP ? s->last >= again : again <= p->first_write)) continue;
+        if (s->kind != CJ_SLOT_TEMP || missing != NONE) return TOO_MANY;
+        missing = slot;
     }
-    return true;
+    return missing;
 }
 
-/* Can this slot be made again behind kernel `peak`?  Then the kernel that first uses it there; else -1. */
-static int use_behind(const cj_trace *t, const cj_compiled *p, int slot, int peak)
+static bool is_written(const cj_trace *t, const cj_compiled *p, int slot)
+{
+    for (int k = t->slot[slot].first + 1; k < p->n; k++)
+        if (writes(&p->kernel[k], slot)) return true;
+    return false;
+}
+
+/* The operand that has to be made again first, for `slot` to be made before kernel `again`; NONE where all are there, TOO_MANY where it cannot be done. */
+static int needed(const cj_trace *t, const cj_compiled *p, int slot, int again)
+{
+    const cj_slot *s = &t->slot[slot];
+    int reads;
+    const cj_arg *arg = s->first < 0 ? NULL : cheap_arguments(&p->kernel[s->first], slot, &reads);
+    return !arg || is_written(t, p, slot) ? TOO_MANY : gone(t, p, arg, reads, s->first, again);
+}
+
+/* Can this slot be made again behind kernel `peak`, where `most` bytes live?  Then the kernel that first uses it there, and the operand to make before; else -1. */
+static int use_behind(const cj_trace *t, const cj_compiled *p, int slot, int peak, size_t most, int *operand)
 {
     const cj_slot *s = &t->slot[slot];
     if (s->kind != CJ_SLOT_TEMP || s->output || s->bytes < LARGE || s->first < 0 || s->first >= peak || s->last <= peak) return -1;
-    int reads, again = peak + 1;
-    const cj_arg *arg = cheap_arguments(&p->kernel[s->first], slot, &reads);
-    if (!arg || touches(&p->kernel[peak], slot)) return -1;
+    if (touches(&p->kernel[peak], slot)) return -1;
+    int again = peak + 1;
     while (!touches(&p->kernel[again], slot)) again++;
-    for (int k = s->first + 1; k < p->n; k++)
-        if (writes(&p->kernel[k], slot)) return -1;
-    return at_hand(t, p, arg, reads, s->first, again) ? again : -1;
+    *operand = needed(t, p, slot, again);
+    if (*operand >= 0 && (s->bytes < most / CHAIN || needed(t, p, *operand, again) != NONE)) return -1;
+    return *operand == TOO_MANY ? -1 : again;
 }
 
 /* A copy of the arguments with `from` renamed. */
@@ -101,30 +124,41 @@ bool cj__kernel_rename(cj_ctx *c, cj_compiled *p, cj_kernel *k, int from, int to
     return k->ew != NULL;
 }
 
-/* Kernel `made` a second time before `again`; from there on its results are the new ones. */
-static bool make_again(cj_ctx *c, cj_trace *t, cj_compiled *p, int made, int again)
+/* Kernel `made` a second time before `again`; from there on its first result is the new slot, which is returned; -1 after an error. */
+static int make_again(cj_ctx *c, cj_trace *t, cj_compiled *p, int made, int again)
 {
     cj_kernel copy = p->kernel[made];
     const bool call = copy.kind == CJ_KERNEL_CALL;
     const int results = call ? copy.step->nout : 1;
+    int fresh = -1;
     for (int j = 0; j < results; j++) {
         const int from = call ? copy.step->arg[copy.step->nin + j].slot : copy.ew[copy.prog->n_in].slot, to = cj__trace_slot_like(t, from);
-        if (to < 0 || !cj__kernel_rename(c, p, &copy, from, to)) return false;
-        const bool wanted = j == 0; /* the statistics of a norm are small and stay where they are */
-        for (int k = again; k < p->n && wanted; k++)
-            if (!cj__kernel_rename(c, p, &p->kernel[k], from, to)) return false;
+        if (to < 0 || !cj__kernel_rename(c, p, &copy, from, to)) return -1;
+        if (j > 0) continue; /* the statistics of a norm are small and stay where they are */
+        fresh = to;
+        for (int k = again; k < p->n; k++)
+            if (!cj__kernel_rename(c, p, &p->kernel[k], from, to)) return -1;
     }
     memmove(&p->kernel[again + 1], &p->kernel[again], (size_t)(p->n - again) * sizeof copy);
     p->kernel[again] = copy;
     p->n++;
     p->fused += copy.kind == CJ_KERNEL_FUSED;
     if (p->first_write >= again) p->first_write++;
-    return true;
+    return fresh;
+}
+
+/* The slot again before `again`, after the operand that it needs, if any. */
+static bool make_with(cj_ctx *c, cj_trace *t, cj_compiled *p, int slot, int operand, int again)
+{
+    if (operand == NONE) return make_again(c, t, p, t->slot[slot].first, again) >= 0;
+    const int fresh = make_again(c, t, p, t->slot[operand].first, again);
+    return fresh >= 0 && make_again(c, t, p, t->slot[slot].first, again + 1) >= 0 &&
+           cj__kernel_rename(c, p, &p->kernel[again + 1], operand, fresh);
 }
 
 bool cj__plan_recompute(cj_ctx *c, cj_trace *t, cj_compiled *p)
 {
-    const size_t bytes = (size_t)(p->n + MOST) * sizeof *p->kernel;
+    const size_t bytes = (size_t)(p->n + MOST + 1) * sizeof *p->kernel;
     cj_kernel *before = p->kernel, *list = cj__region_alloc(c, &p->region, bytes);
     if (!list) return false;
     memcpy(list, p->kernel, (size_t)p->n * sizeof *list);
@@ -132,16 +166,17 @@ bool cj__plan_recompute(cj_ctx *c, cj_trace *t, cj_compiled *p)
     int peak;
     const size_t was = cj__plan_most_live(t, p, &peak);
     p->kernel = list;
-    for (int made = 0; made < MOST; made++) {
-        cj__plan_most_live(t, p, &peak);
-        int best = -1, at = -1;
+    while (p->n < n + MOST) {
+        const size_t most = cj__plan_most_live(t, p, &peak);
+        int best = -1, at = -1, first = NONE;
         for (int i = 0; i < t->n_slots; i++) {
             if (best >= 0 && t->slot[i].bytes <= t->slot[best].bytes) continue;
-            const int again = use_behind(t, p, i, peak);
-            if (again >= 0) best = i, at = again;
+            int operand;
+            const int again = use_behind(t, p, i, peak, most, &operand);
+            if (again >= 0) best = i, at = again, first = operand;
         }
         if (best < 0) break;
-        if (!make_again(c, t, p, t->slot[best].first, at)) return false;
+        if (!make_with(c, t, p, best, first, at)) return false;
         cj__plan_lives(t, p);
     }
     if (cj__plan_most_live(t, p, &peak) > was - was / WORTH) {

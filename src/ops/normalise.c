@@ -9,6 +9,7 @@
 #include "cajal/grad.h"
 #include "ops/compose.h"
 #include "ops/ops.h"
+#include "ops/which.h"
 
 static bool is_half(const cj_tensor *t) { return t->dtype == CJ_BF16 || t->dtype == CJ_F16; }
 
@@ -281,6 +282,8 @@ const cj_op cj__ops_normalise[] = {
     [RMS_BWD] = BACKWARD("rms_norm_backward", 2, sizeof(double), rms_bwd),
 };
 CJ_OP_TABLE(normalise);
+
+bool cj__op_is_batch_norm(const cj_op *op) { return op == &cj__ops_normalise[BATCH]; }
 
 static void d_normalise(cj_vjp_args *v)
 {
