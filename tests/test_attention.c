@@ -450,6 +450,60 @@ static void packed_is_attention_of_its_parts(void **state)
 
 /* ---- bad input ----------------------------------------------------------------------------------------------------------------------------------------------- */
 
+/* One query over keys and values whose heads lie side by side, as in a cache: at every level of instructions, against f64 over copies; gradients too, which read the forward's statistics. */
+static void side_by_side(cj_ctx *c, cj_dtype t, int64_t heads, int64_t d, int64_t tk, int lengths)
+{
+    cj_scope scope = cj_scope_open(c);
+    const int64_t B = 3;
+    const cj_shape lying = CJ_SHAPE(B, tk, heads, d);
+    cj_tensor *in[3] = { cj_mul_scalar(cj_randn(c, CJ_SHAPE(B, heads, 1, d)), 3), cj_randn(c, lying), cj_randn(c, lying) }, *wide[3],
+              *dx[3], *dw[3];
+    for (int i = 0; i < 3; i++) {
+        in[i] = cj_cast(i ? cj_transpose(in[i], 1, 2) : in[i], t);
+        if (i) in[i] = cj_transpose(cj_contiguous(cj_transpose(in[i], 1, 2)), 1, 2);
+        wide[i] = cj_require_grad(cj_contiguous(cj_cast(in[i], CJ_F64)));
+        in[i] = cj_require_grad(in[i]);
+    }
+    cj_tensor *n = lengths == 0   ? NULL
+                   : lengths == 1 ? cj_full(c, (double)((tk + 1) / 2), CJ_SCALAR, CJ_I64)
+                                  : cj_randint(c, 1, tk + 1, lengths == 2 ? CJ_SHAPE(B, 1) : CJ_SHAPE(B, heads));
+    cj_tensor *y = cj_attention(in[0], in[1], in[2], .key_length = n), *want = cj_attention(wide[0], wide[1], wide[2], .key_length = n);
+    cj_tensor *g = cj_randn(c, cj_shape_of(y));
+    cj_grad(y, in, 3, dx, .seed = cj_cast(g, t));
+    cj_grad(want, wide, 3, dw, .seed = cj_cast(cj_cast(g, t), CJ_F64));
+    assert_ok(c);
+    char which[128];
+    snprintf(which, sizeof which, "%s %s, %ld heads of %ld, %ld keys, lengths %d", cj_ctx_isa(c), cj_dtype_name(t), (long)heads, (long)d,
+             (long)tk, lengths);
+    const double tolerance = t == CJ_F32 ? 5e-6 : t == CJ_F16 ? 2e-3 : 1.6e-2;
+    cj_tensor *got[4] = { y, dx[0], dx[1], dx[2] }, *expected[4] = { want, dw[0], dw[1], dw[2] };
+    for (int i = 0; i < 4; i++) {
+        double *e = values_of(expected[i]);
+        compare(got[i], e, i ? 4 * tolerance : tolerance, i ? "gradient" : "result", which); /* gradients cancel */
+        free(e);
+    }
+    cj_scope_close(scope);
+}
+
+static void heads_side_by_side(void **state)
+{
+    (void)state;
+    static const char *const levels[] = { "avx512", "avx2", "neon", "portable" };
+    static const int64_t keys[] = { 1, 2, 3, 7, 64, 255, 259, 600 };
+    for (int l = 0; l < 4; l++) {
+        cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 2, .seed = 3, .isa = levels[l] });
+        for (int k = 0; k < 8 && cj_ok(c); k++)
+            for (int64_t d = 4; d <= 64; d *= 2)
+                for (int kind = 0; kind < 3; kind++)
+                    side_by_side(c,
+                                 kind == 0   ? CJ_F32
+                                 : kind == 1 ? CJ_BF16
+                                             : CJ_F16,
+                                 k % 3 == 2 ? 12 : 16, d, keys[k], (int)(k + d / 4 + kind) % 4);
+        cj_ctx_free(c);
+    }
+}
+
 static void bad_input_is_one_sentence(void **state)
 {
     (void)state;
@@ -513,6 +567,7 @@ int main(void)
         cmocka_unit_test(rows_that_see_nothing_are_zero),
         cmocka_unit_test(masks_are_differentiable),
         cmocka_unit_test(packed_is_attention_of_its_parts),
+        cmocka_unit_test(heads_side_by_side),
         cmocka_unit_test(bad_input_is_one_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

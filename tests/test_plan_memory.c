@@ -84,7 +84,8 @@ static void norms_are_made_again(void **state)
 {
     (void)state;
     stack s;
-    for (int i = 0; i < 4 * BLOCKS; i++) s.weight[i] = cj_param(cj_mul_scalar(cj_randn(c, i % 4 < 2 ? CJ_SHAPE(DIM) : CJ_SHAPE(DIM, DIM)), 0.3));
+    for (int i = 0; i < 4 * BLOCKS; i++)
+        s.weight[i] = cj_param(cj_mul_scalar(cj_randn(c, i % 4 < 2 ? CJ_SHAPE(DIM) : CJ_SHAPE(DIM, DIM)), 0.3));
     cj_tensor *x = cj_randn(c, CJ_SHAPE(POINTS, DIM)), *out[RESULTS], *eager[RESULTS];
     cj_plan *p = cj_capture(c, residual_step, &s, &x, 1, out);
     for (int turn = 0; turn < 3; turn++) {
@@ -338,8 +339,13 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(two_places_serve_a_row_of_products),       T(activations_are_made_again), T(norms_are_made_again), T(a_result_takes_the_place_of_its_operand),
-        T(operands_are_made_inside_a_concatenation), T(random_chains_equal_eager),  T(descent_is_done_by_the_products),
+        T(two_places_serve_a_row_of_products),
+        T(activations_are_made_again),
+        T(norms_are_made_again),
+        T(a_result_takes_the_place_of_its_operand),
+        T(operands_are_made_inside_a_concatenation),
+        T(random_chains_equal_eager),
+        T(descent_is_done_by_the_products),
         T(gradients_with_other_readers_are_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

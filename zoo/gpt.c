@@ -42,12 +42,10 @@ typedef struct block {
 
 static cj_tensor *drop(cj_module *m, cj_tensor *x, double p) { return p > 0 ? cj_dropout(x, .p = p, .eval = !cj_module_training(m)) : x; }
 
-/* [B, T, 3·D] -> the part q, k or v as [B, heads, T, D/heads]: a view, nothing moves. */
-static cj_tensor *head_view(cj_tensor *qkv, int part, int64_t heads)
+/* [B, T, D] -> [B, heads, T, D/heads]: a view, nothing moves. */
+static cj_tensor *split_heads(cj_tensor *x, int64_t heads)
 {
-    int64_t B = cj_size(qkv, 0), T = cj_size(qkv, 1), D = cj_size(qkv, 2) / 3;
-    cj_tensor *x = cj_slice(qkv, 2, part * D, (part + 1) * D, 1);
-    return cj_transpose(cj_reshape(x, CJ_SHAPE(B, T, heads, D / heads)), 1, 2);
+    return cj_transpose(cj_reshape(x, CJ_SHAPE(cj_size(x, 0), cj_size(x, 1), heads, cj_size(x, 2) / heads)), 1, 2);
 }
 
 /* What comes after attention's result y [B, T, D], of the residual stream x [B, T, D]. */
@@ -65,14 +63,19 @@ static cj_tensor *block_forward(cj_module *m, void *self, cj_tensor *x)
     return after_attention(m, b, x, cj_attention_packed(qkv, b->heads, .causal = true));
 }
 
-/* The same for one new position: x [B, 1, D] joins what the cache [2, B, heads, context, D/heads] of keys and values holds. */
+/* The same for one new position: x [B, 1, D] joins what the cache [2, B, context, D] of keys and values holds. */
 static cj_tensor *block_next(cj_module *m, cj_tensor *x, cj_tensor *cache, cj_tensor *position, cj_tensor *length)
 {
     block *b = cj_module_self(m);
-    cj_tensor *qkv = cj_forward(b->c_attn, cj_forward(b->ln_1, x)), *keys = cj_select(cache, 0, 0), *values = cj_select(cache, 0, 1);
-    cj_write_slice_(keys, 2, position, head_view(qkv, 1, b->heads));
-    cj_write_slice_(values, 2, position, head_view(qkv, 2, b->heads));
-    cj_tensor *y = cj_attention(head_view(qkv, 0, b->heads), keys, values, .key_length = length); /* [B, heads, 1, D/heads] */
+    int64_t D = cj_size(x, 2);
+    cj_tensor *qkv = cj_forward(b->c_attn, cj_forward(b->ln_1, x)), *part[2];
+    for (int i = 0; i < 2; i++) {
+        cj_tensor *all = cj_select(cache, 0, i);
+        cj_write_slice_(all, 1, position, cj_slice(qkv, 2, (i + 1) * D, (i + 2) * D, 1));
+        part[i] = split_heads(all, b->heads);
+    }
+    cj_tensor *q = split_heads(cj_slice(qkv, 2, 0, D, 1), b->heads);
+    cj_tensor *y = cj_attention(q, part[0], part[1], .key_length = length); /* [B, heads, 1, D/heads] */
     return after_attention(m, b, x, cj_reshape(y, cj_shape_of(x)));
 }
 
@@ -147,12 +150,11 @@ static int64_t gpt_begin(cj_module *m, int64_t batch)
     gpt *g = cj_module_self(m);
     cj_ctx *c = cj_module_ctx(m);
     int64_t context = cj_size(g->positions, 0), dim = cj_size(g->positions, 1), layers = cj_module_children(g->blocks);
-    const block *first = cj_module_self(cj_module_child(g->blocks, 0));
     if (!g->position) g->position = cj_keep(cj_zeros(c, CJ_SCALAR, CJ_I64));
     else cj_assign_(g->position, cj_zeros(c, CJ_SCALAR, CJ_I64));
     if (!g->cache || cj_size(g->cache, 2) != batch) {
         cj_release(g->cache);
-        g->cache = cj_keep(cj_zeros(c, CJ_SHAPE(layers, 2, batch, first->heads, context, dim / first->heads), CJ_F32));
+        g->cache = cj_keep(cj_zeros(c, CJ_SHAPE(layers, 2, batch, context, dim), CJ_F32));
     }
     return cj_ok(c) ? context : 0;
 }

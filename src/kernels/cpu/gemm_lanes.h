@@ -124,6 +124,18 @@ typedef struct lanes_run {
     char ready[CJ_MAX_THREADS]; /* which have turned A */
 } lanes_run;
 
+/* Four steps of k of 16 rows: two steps side by side, rows 4q and 4q + 1 in one vector, 4q + 2 and 4q + 3 in another, as vpairs_low and vpairs_high put them. */
+GEMM_INLINE void lanes_turn(float *x, const float *a, int64_t row)
+{
+    vf r[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) r[i] = vload_fours(a + i * row, 4 * row);
+    vstore(x, vzip_pairs_low(r[0], r[1]));
+    vstore(x + VL, vzip_pairs_low(r[2], r[3]));
+    vstore(x + 2 * VL, vzip_pairs_high(r[0], r[1]));
+    vstore(x + 3 * VL, vzip_pairs_high(r[2], r[3]));
+}
+
 /* A, turned, by every thread for itself: to wait for the others and to fetch their part takes longer. */
 static float *lanes_scratch(lanes_run *r, int worker)
 {
@@ -132,8 +144,11 @@ static float *lanes_scratch(lanes_run *r, int worker)
     float *x = r->scratch + worker * (lanes_turned(g) + sums);
     if (r->ready[worker]) return x;
     r->ready[worker] = 1;
-    pack_panel(x, width, g->a, 1, g->a_row, g->k, g->m, GEMM_F32);
-    for (int64_t p = 0; p + 1 < g->k && width == VL; p += 2) { /* two steps of k side by side */
+    const float *a = g->a;
+    int64_t p = 0;
+    for (; p + 4 <= g->k && g->m == VL; p += 4) lanes_turn(x + p * VL, a + p, g->a_row);
+    pack_panel(x + p * width, width, a + p, 1, g->a_row, g->k - p, g->m, GEMM_F32);
+    for (; p + 1 < g->k && width == VL; p += 2) {
         const vf even = vload(x + p * VL), odd = vload(x + (p + 1) * VL);
         vstore(x + p * VL, vpairs_low(even, odd));
         vstore(x + (p + 1) * VL, vpairs_high(even, odd));

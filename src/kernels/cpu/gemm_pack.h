@@ -51,19 +51,13 @@ GEMM_INLINE void turn_four(float *dst, int64_t ld, const float *src, int64_t col
 {
     vf x[4];
 #pragma GCC unroll 4
-    for (int r = 0; r < 4; r++) {
-        const float *p = src + r * col;
-        x[r] = _mm512_castps128_ps512(_mm_loadu_ps(p));
-        x[r] = _mm512_mask_broadcast_f32x4(x[r], 0x00f0, _mm_loadu_ps(p + 4 * col));
-        x[r] = _mm512_mask_broadcast_f32x4(x[r], 0x0f00, _mm_loadu_ps(p + 8 * col));
-        x[r] = _mm512_mask_broadcast_f32x4(x[r], 0xf000, _mm_loadu_ps(p + 12 * col));
-    }
-    const __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(x[0], x[1])), low23 = _mm512_castps_pd(_mm512_unpacklo_ps(x[2], x[3]));
-    const __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(x[0], x[1])), high23 = _mm512_castps_pd(_mm512_unpackhi_ps(x[2], x[3]));
-    vstore(dst, _mm512_castpd_ps(_mm512_unpacklo_pd(low01, low23)));
-    vstore(dst + ld, _mm512_castpd_ps(_mm512_unpackhi_pd(low01, low23)));
-    vstore(dst + 2 * ld, _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23)));
-    vstore(dst + 3 * ld, _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23)));
+    for (int r = 0; r < 4; r++) x[r] = vload_fours(src + r * col, 4 * col);
+    const vf low01 = vpairs_low(x[0], x[1]), low23 = vpairs_low(x[2], x[3]), high01 = vpairs_high(x[0], x[1]),
+             high23 = vpairs_high(x[2], x[3]);
+    vstore(dst, vzip_pairs_low(low01, low23));
+    vstore(dst + ld, vzip_pairs_high(low01, low23));
+    vstore(dst + 2 * ld, vzip_pairs_low(high01, high23));
+    vstore(dst + 3 * ld, vzip_pairs_high(high01, high23));
 }
 #endif
 

@@ -43,6 +43,16 @@ GEMM_INLINE vf vzip_high(vf a, vf b)
 }
 /* Two floats of memory side by side in all lanes; the pairs (a, b) of half of the lanes, and of the other half; and the sums of such pairs, in the order of the lanes. */
 GEMM_INLINE vf vset2(const float *p) { return (vf)_mm512_broadcastq_epi64(_mm_loadu_si64(p)); }
+/* Four numbers each from p, p + step, p + 2*step and p + 3*step. */
+GEMM_INLINE vf vload_fours(const float *p, int64_t step)
+{
+    vf x = _mm512_castps128_ps512(_mm_loadu_ps(p));
+    x = _mm512_mask_broadcast_f32x4(x, 0x00f0, _mm_loadu_ps(p + step));
+    x = _mm512_mask_broadcast_f32x4(x, 0x0f00, _mm_loadu_ps(p + 2 * step));
+    return _mm512_mask_broadcast_f32x4(x, 0xf000, _mm_loadu_ps(p + 3 * step));
+}
+GEMM_INLINE vf vzip_pairs_low(vf a, vf b) { return (vf)_mm512_unpacklo_pd((__m512d)a, (__m512d)b); }
+GEMM_INLINE vf vzip_pairs_high(vf a, vf b) { return (vf)_mm512_unpackhi_pd((__m512d)a, (__m512d)b); }
 GEMM_INLINE vf vpairs_low(vf a, vf b) { return _mm512_unpacklo_ps(a, b); }
 GEMM_INLINE vf vpairs_high(vf a, vf b) { return _mm512_unpackhi_ps(a, b); }
 GEMM_INLINE vf vpairs_sum(vf low, vf high) { return vadd(_mm512_shuffle_ps(low, high, 0x88), _mm512_shuffle_ps(low, high, 0xdd)); }
