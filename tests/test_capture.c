@@ -362,14 +362,16 @@ static void profiler_sees_replays(void **state)
     assert_true(cj_profile_start(c));
     for (int i = 0; i < 4; i++) assert_true(cj_replay(p, in, out));
     int n = cj_profile_stop(c, rows, 16), seen = 0;
-    double flops = 0;
+    double flops = 0, bytes = 0;
     for (int i = 0; i < n; i++) {
         assert_int_equal(rows[i].calls % 4, 0);
         seen += (int)rows[i].calls;
+        if (strcmp(rows[i].op, "fused") == 0) bytes = rows[i].bytes;
         if (strcmp(rows[i].op, "matmul") == 0) flops = rows[i].flops;
     }
     assert_int_equal(seen, 4 * cj_plan_statistics(p).kernels);
     assert_near(flops, 4 * 2.0 * 40 * 20 * 30, 0);
+    assert_near(bytes, 4 * 4.0 * 40 * 30 * (3 + 2), 0); /* a sum of two, and an exponential */
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------------------------------------------- */

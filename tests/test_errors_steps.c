@@ -387,6 +387,31 @@ static void bad_input_changes_nothing(void **state)
     cj_ctx_free(c);
 }
 
+/* cj_watch_nonfinite looks at every element, of results of any layout and of inputs. */
+static void one_value_that_is_not_finite(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(NULL);
+    static const cj_dtype types[] = { CJ_F32, CJ_F64, CJ_BF16, CJ_F16 };
+    assert_false(cj_watch_nonfinite(c, true));
+    for (int t = 0; t < 4; t++)
+        for (int bad = 0; bad < 24; bad++) {
+            float v[24];
+            for (int i = 0; i < 24; i++) v[i] = i == bad ? 0 : (float)(i + 1);
+            cj_tensor *x = cj_cast(cj_from_f32(c, v, CJ_SHAPE(2, 3, 4)), types[t]), *view = cj_transpose(cj_slice(x, 2, 0, 4, 1), 0, 2);
+            assert_ok(c);
+            cj_log(view);
+            assert_error(c, CJ_EVALUE, "log: the result [4, 3, 2] has an infinity, though all its inputs are finite");
+            cj_clear(c);
+            cj_tensor *there = (cj_watch_nonfinite(c, false), cj_log(view));
+            assert_true(isinf(cj_item(cj_min(there))));
+            assert_false(cj_watch_nonfinite(c, true));
+            cj_sub(there, there); /* NaN from an infinity that was there */
+            assert_ok(c);
+        }
+    cj_ctx_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +424,7 @@ int main(void)
         cmocka_unit_test(memory_cap),
         cmocka_unit_test(bad_input_changes_nothing),
         cmocka_unit_test(changed_constant),
+        cmocka_unit_test(one_value_that_is_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,7 +116,55 @@ static void chain_is_one_kernel(void **state)
     fclose(f);
     assert_non_null(strstr(text, "1 kernels (1 elementwise) from 9 operators, 3 dead"));
     assert_non_null(strstr(text, "fused"));
+    assert_non_null(strstr(text, "(test_plan.c:"));
     free(text);
+}
+
+/* A chain with more arguments than a program can have is cut: every input is added, every sum handed out. */
+enum { MANY = CJ_MAX_PLAN_OUTPUTS };
+static void many_arguments_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q;
+    cj_tensor *const *addend = user, *x = in[0];
+    for (int i = 0; i < 2 * MANY; i++) {
+        x = cj_add(cj_mul(x, addend[i % 7]), addend[i]);
+        if (i % 2) out[i / 2] = x;
+    }
+}
+static void chains_of_many_arguments(void **state)
+{
+    (void)state;
+    cj_tensor *addend[2 * MANY], *x = cj_randn(c, CJ_SHAPE(5, 9)), *out[MANY], *eager[MANY];
+    for (int i = 0; i < 2 * MANY; i++) addend[i] = cj_keep(cj_randn(c, CJ_SHAPE(5, 9)));
+    cj_plan *p = compiled(c, many_arguments_step, addend, &x, 1, out);
+    many_arguments_step(c, addend, &x, eager);
+    for (int i = 0; i < MANY; i++) assert_true(same_bits(out[i], eager[i]));
+    assert_in_range(cj_plan_statistics(p).kernels, 2, 8);
+}
+
+/* Nothing comes in: the first value of the step is its first result. */
+static void no_inputs_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)user, (void)in;
+    cj_tensor *x = cj_randn(q, CJ_SHAPE(50, 7));
+    out[0] = cj_matmul(cj_t(x), x);
+    out[1] = cj_sum(x, .axes = CJ_AXIS(0));
+}
+static void steps_without_inputs(void **state)
+{
+    (void)state;
+    cj_tensor *out[2], *eager[2];
+    cj_plan *p = compiled(c, no_inputs_step, NULL, NULL, 0, out);
+    for (int turn = 0; turn < 3; turn++) {
+        const cj_rng_state before = cj_rng_get(c);
+        assert_true(cj_replay(p, NULL, out));
+        const cj_rng_state after = cj_rng_get(c);
+        cj_rng_set(c, before);
+        no_inputs_step(c, NULL, NULL, eager);
+        for (int i = 0; i < 2; i++) assert_true(same_bits(out[i], eager[i]));
+        cj_rng_set(c, after);
+    }
+    assert_true(cj_plan_statistics(p).bytes >= 4 * 50 * 7);
 }
 
 /* A draw of zeros and ones used as numbers is part of its chain. */
@@ -604,6 +652,8 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
+        T(chains_of_many_arguments),
+        T(steps_without_inputs),
         T(training_equals_eager),
         T(block_with_gradients),
         T(chain_is_one_kernel),
