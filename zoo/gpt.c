@@ -150,6 +150,7 @@ static int64_t gpt_begin(cj_module *m, int64_t batch)
     gpt *g = cj_module_self(m);
     cj_ctx *c = cj_module_ctx(m);
     int64_t context = cj_size(g->positions, 0), dim = cj_size(g->positions, 1), layers = cj_module_children(g->blocks);
+    cj_params_flatten(cj_module_params(m)); /* side by side, in large pages: every symbol reads all of them */
     if (!g->position) g->position = cj_keep(cj_zeros(c, CJ_SCALAR, CJ_I64));
     else cj_assign_(g->position, cj_zeros(c, CJ_SCALAR, CJ_I64));
     if (!g->cache || cj_size(g->cache, 2) != batch) {
