@@ -142,6 +142,66 @@ static void chains_of_many_arguments(void **state)
     assert_in_range(cj_plan_statistics(p).kernels, 2, 8);
 }
 
+/* More values alive at once than a program has registers: the chain is cut. */
+enum { ALIVE = 30 };
+static void many_alive_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q, (void)user;
+    cj_tensor *v[ALIVE], *sum = in[0];
+    for (int i = 0; i < ALIVE; i++) v[i] = cj_add_scalar(in[0], i + 0.25);
+    for (int i = ALIVE - 1; i >= 0; i--) sum = cj_mul(sum, v[i]); /* the last one first: all wait */
+    out[0] = sum;
+}
+/* Two chains whose values others read, too, and which meet at their ends: together they would have more results than a program can store. */
+static void many_results_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q, (void)user;
+    cj_tensor *v[2][ALIVE / 2];
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < ALIVE / 2; i++) v[k][i] = cj_add_scalar(i ? v[k][i - 1] : in[k], 0.25 * i + 1);
+    out[0] = cj_mul(v[0][ALIVE / 2 - 1], v[1][ALIVE / 2 - 1]);
+    out[1] = cj_sum(out[0], .axes = CJ_AXIS(0));
+    for (int i = 0; i < ALIVE; i++) out[1] = cj_add(out[1], cj_sum(v[i % 2][i / 2], .axes = CJ_AXIS(0)));
+}
+static void chains_of_many_values(void **state)
+{
+    (void)state;
+    cj_tensor *x[2] = { cj_mul_scalar(cj_randn(c, CJ_SHAPE(70, 9)), 0.1), cj_randn(c, CJ_SHAPE(70, 9)) }, *out[2], *eager[2];
+    compiled(c, many_alive_step, NULL, x, 1, out);
+    many_alive_step(c, NULL, x, eager);
+    assert_true(same_bits(out[0], eager[0]));
+    compiled(c, many_results_step, NULL, x, 2, out);
+    many_results_step(c, NULL, x, eager);
+    for (int i = 0; i < 2; i++) assert_true(same_bits(out[i], eager[i]));
+}
+
+/* Constants are part of the instructions, whatever makes them, unless somebody has written to them. */
+static void constants_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)user;
+    cj_tensor *two = cj_full(q, 2, CJ_SCALAR, CJ_F32), *row = cj_full(q, 0.5, CJ_SHAPE(9), CJ_F32), *like = cj_ones_like(in[0]);
+    out[0] = cj_add(cj_mul(cj_sub(cj_mul(in[0], two), row), like), cj_full(q, 3, CJ_SHAPE(70, 1), CJ_F32));
+}
+static void written_constant_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)user;
+    cj_tensor *two = cj_full(q, 2, CJ_SCALAR, CJ_F32), *first = cj_mul(in[0], two);
+    cj_add_(two, cj_full(q, 1, CJ_SCALAR, CJ_F32), 1);
+    out[0] = cj_add(first, cj_mul(in[0], two));
+}
+static void constants_are_instructions(void **state)
+{
+    (void)state;
+    cj_tensor *x = cj_randn(c, CJ_SHAPE(70, 9)), *out[1], *eager[1];
+    cj_plan *p = compiled(c, constants_step, NULL, &x, 1, out);
+    constants_step(c, NULL, &x, eager);
+    assert_true(same_bits(out[0], eager[0]));
+    assert_int_equal(cj_plan_statistics(p).kernels, 1);
+    compiled(c, written_constant_step, NULL, &x, 1, out);
+    written_constant_step(c, NULL, &x, eager);
+    assert_true(same_bits(out[0], eager[0]));
+}
+
 /* Nothing comes in: the first value of the step is its first result. */
 static void no_inputs_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
 {
@@ -652,7 +712,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(chains_of_many_arguments),
+        T(chains_of_many_arguments), T(chains_of_many_values), T(constants_are_instructions),
         T(steps_without_inputs),
         T(training_equals_eager),
         T(block_with_gradients),

@@ -101,6 +101,24 @@ static void norms_are_made_again(void **state)
     if (!(planned < 12 * value)) fail_msg("%g values planned", planned / value);
 }
 
+/* What was written to since is not made again: it would be what it was before. */
+static void written_since_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    cj_tensor *m[6], *product = cj_matmul(in[0], user), *a = cj_exp(cj_mul_scalar(product, 0.01)), *b = cj_sin(product);
+    cj_add_(a, cj_full(q, 1, CJ_SCALAR, CJ_F32), 1);
+    for (int i = 0; i < 6; i++) m[i] = cj_matmul(i ? m[i - 1] : product, user);
+    out[0] = cj_sum(cj_cat(m, 6, 0), .axes = CJ_AXIS(0)); /* all of them at once, and neither a nor b */
+    out[1] = cj_sum(cj_mul(cj_add(a, b), product), .axes = CJ_AXIS(0));
+}
+static void what_was_written_is_kept(void **state)
+{
+    (void)state;
+    cj_tensor *w = cj_keep(cj_mul_scalar(cj_randn(c, CJ_SHAPE(512, 512)), 0.05)), *x = cj_randn(c, CJ_SHAPE(600, 512)), *out[2], *eager[2];
+    compiled(c, written_since_step, w, &x, 1, out);
+    written_since_step(c, w, &x, eager);
+    for (int i = 0; i < 2; i++) assert_true(same_bits(out[i], eager[i]));
+}
+
 /* ---- in place --------------------------------------------------------------------------------------------------------------------------------------------- */
 
 static void product_and_activation(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
@@ -124,6 +142,21 @@ static void a_result_takes_the_place_of_its_operand(void **state)
     }
     const double value = 4.0 * 256 * 512;
     assert_true((double)cj_plan_statistics(p).bytes < 1.1 * value);
+}
+
+/* What earlier steps left in the free lists goes back before a plan takes its own. */
+static void nothing_is_held_beside_a_plan(void **state)
+{
+    (void)state;
+    cj_ctx *d = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    cj_tensor *w = cj_keep(cj_randn(d, CJ_SHAPE(32, 512))), *x = cj_keep(cj_randn(d, CJ_SHAPE(256, 32))), *out[1];
+    cj_scope s = cj_scope_open(d);
+    for (int i = 0; i < 4; i++) cj_randn(d, CJ_SHAPE(1 << 20));
+    cj_scope_close(s);
+    assert_true(cj_memory_stats(d).held > 4 * sizeof(float) << 20);
+    assert_non_null(cj_capture(d, product_and_activation, w, &x, 1, out));
+    assert_true(cj_memory_stats(d).held < sizeof(float) << 20);
+    cj_ctx_free(d);
 }
 
 /* Operands of concatenations are made inside the result, also where that lies inside another; a view of one, one that is read later and an input are copied. */
@@ -351,7 +384,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(two_places_serve_a_row_of_products),
         T(activations_are_made_again),
-        T(norms_are_made_again),
+        T(norms_are_made_again), T(what_was_written_is_kept), T(nothing_is_held_beside_a_plan),
         T(a_result_takes_the_place_of_its_operand),
         T(operands_are_made_inside_a_concatenation),
         T(random_chains_equal_eager),

@@ -421,6 +421,12 @@ static cj_tensor *regression_loss(cj_ctx *q, void *user, cj_tensor *const *in, i
     regression *r = user;
     return cj_sum(cj_square(cj_sub(cj_linear_op(in[0], r->w, r->b), in[1])));
 }
+static cj_tensor *times_a_sum(cj_ctx *q, void *user, cj_tensor *const *in, int n)
+{
+    (void)q, (void)n;
+    regression *r = user;
+    return cj_sum(cj_mul(in[0], cj_sum(r->b)));
+}
 static void per_example_gradients(void **state)
 {
     (void)state;
@@ -436,6 +442,9 @@ static void per_example_gradients(void **state)
     assert_near(distance(g[0], cj_detach(cj_mul(cj_unsqueeze(e, 2), cj_unsqueeze(x, 1)))), 0, 1e-13);
     assert_true(cj_grad(regression_loss(c, &r, batch, 2), param, 2, whole));
     assert_near(distance(cj_sum(g[0], .axes = CJ_AXIS(0)), whole[0]), 0, 1e-12);
+    cj_tensor *numbers = cj_select(x, 1, 0), *slope[1]; /* a batch of numbers: [5] */
+    assert_true(cj_per_example_grad(c, times_a_sum, &r, param + 1, 1, &numbers, 1, slope));
+    assert_near(distance(slope[0], cj_expand(cj_unsqueeze(numbers, 1), CJ_SHAPE(5, 2))), 0, 1e-13);
     cj_tensor *short_batch[2] = { x, cj_slice(y, 0, 0, 3, 1) };
     assert_false(cj_per_example_grad(c, regression_loss, &r, param, 2, short_batch, 2, g));
     assert_error(c, CJ_ESHAPE, "all need the same first size");

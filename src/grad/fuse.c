@@ -282,8 +282,8 @@ static int count_args(const fuser *f, const group *g)
 
 static bool has_room(const fuser *f, group *g, const cj_traced *s)
 {
-    if (g->n + s->nin + 1 > MAX_VALUES || g->results + s->nin + 1 > CJ_EW_MAX_INSTR || count_args(f, g) + s->nin + 1 > CJ_EW_MAX_ARGS)
-        return false;
+    _Static_assert(CJ_EW_MAX_REGS <= CJ_EW_MAX_ARGS, "every argument has a register until the end");
+    if (g->n + s->nin + 1 > MAX_VALUES || g->results + s->nin + 1 > CJ_EW_MAX_INSTR) return false;
     find_last(f, g);
     return assign_registers(g) + s->nin + 1 <= CJ_EW_MAX_REGS;
 }
