@@ -181,6 +181,18 @@ static void integers(void **state)
     assert_memory_equal(eight, as_i32, sizeof eight);
     assert_true(cj_to_i64(cj_cast(far, CJ_U8), eight, 8));
     assert_memory_equal(eight, as_u8, sizeof eight);
+    /* constants, too: one element at a time, and many */
+    static const double edge[] = { 0x1p31, -0x1p31, -0x1p31 - 1, 0x1p63, -0x1p63, NAN, 255, 255.5, -0.5, 0x1p31 - 1 };
+    static const int64_t edge_i64[] = { 1ll << 31, -(1ll << 31), -(1ll << 31) - 1, INT64_MAX, INT64_MIN, 0, 255, 255, 0, INT32_MAX },
+                         edge_i32[] = { INT32_MAX, INT32_MIN, INT32_MIN, INT32_MAX, INT32_MIN, 0, 255, 255, 0, INT32_MAX },
+                         edge_u8[] = { 255, 0, 0, 255, 0, 0, 255, 255, 0, 255 };
+    for (int i = 0; i < 10; i++)
+        for (int n = 1; n <= 3; n += 2) {
+            int64_t last[3];
+            assert_true(cj_to_i64(cj_full(c, edge[i], CJ_SHAPE(n), CJ_I64), last, n) && last[n - 1] == edge_i64[i]);
+            assert_true(cj_to_i64(cj_full(c, edge[i], CJ_SHAPE(n), CJ_I32), last, n) && last[n - 1] == edge_i32[i]);
+            assert_true(cj_to_i64(cj_full(c, edge[i], CJ_SHAPE(n), CJ_U8), last, n) && last[n - 1] == edge_u8[i]);
+        }
     assert_ok(c);
 }
 

@@ -712,7 +712,9 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(chains_of_many_arguments), T(chains_of_many_values), T(constants_are_instructions),
+        T(chains_of_many_arguments),
+        T(chains_of_many_values),
+        T(constants_are_instructions),
         T(steps_without_inputs),
         T(training_equals_eager),
         T(block_with_gradients),

@@ -384,7 +384,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(two_places_serve_a_row_of_products),
         T(activations_are_made_again),
-        T(norms_are_made_again), T(what_was_written_is_kept), T(nothing_is_held_beside_a_plan),
+        T(norms_are_made_again),
+        T(what_was_written_is_kept),
+        T(nothing_is_held_beside_a_plan),
         T(a_result_takes_the_place_of_its_operand),
         T(operands_are_made_inside_a_concatenation),
         T(random_chains_equal_eager),

@@ -363,6 +363,50 @@ static void random_streams(void **state)
     cj_ctx_free(c);
 }
 
+/* A scope that could not be opened is none: closing it closes nothing. */
+static void too_many_scopes(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(NULL);
+    cj_tensor *x = cj_ones(c, CJ_SHAPE(3), CJ_F32);
+    cj_scope open[CJ_MAX_SCOPES];
+    int n = 0;
+    while (cj_ok(c)) open[n++] = cj_scope_open(c);
+    assert_error(c, CJ_ESTATE, "scope: more than 63 scopes are open");
+    cj_clear(c);
+    cj_tensor *inner = cj_add_scalar(x, 1);
+    cj_scope_close(open[--n]);
+    assert_near(cj_item(cj_sum(inner)), 6, 0);
+    while (n > 0) cj_scope_close(open[--n]);
+    assert_near(cj_item(cj_sum(x)), 3, 0);
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
+/* Messages are cut at their length, whatever is added to them. */
+static void long_messages(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(NULL);
+    char words[2 * CJ_MAX_MESSAGE];
+    for (int n = CJ_MAX_MESSAGE - 40; n < CJ_MAX_MESSAGE + 40; n++)
+        for (int called = 0; called < 2; called++) {
+            memset(words, 'x', (size_t)n);
+            words[n] = 0;
+            if (called) c->called = (cj_called){ .op = "lossy" };
+            cj_fail(c, CJ_EVALUE, "%s", words);
+            const char *message = cj_message(c);
+            const size_t length = strlen(message), before = called ? strlen("lossy: ") : 0;
+            assert_true(length < CJ_MAX_MESSAGE);
+            if (called) assert_memory_equal(message, "lossy: ", before);
+            const size_t kept = (size_t)n + before < CJ_MAX_MESSAGE ? (size_t)n : CJ_MAX_MESSAGE - 1 - before;
+            assert_memory_equal(message + before, words, kept);
+            c->called = (cj_called){ 0 };
+            cj_clear(c);
+        }
+    cj_ctx_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +421,8 @@ int main(void)
         cmocka_unit_test(debug_context_trains),
         cmocka_unit_test(context_options),
         cmocka_unit_test(random_streams),
+        cmocka_unit_test(too_many_scopes),
+        cmocka_unit_test(long_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -686,6 +686,45 @@ static void gradcheck_skips_kinks(void **state)
     assert_true(r.ok && r.kinks == 0);
 }
 
+/* Gradients of many inputs: all are held while the tape needs them, and none longer. */
+enum { INPUTS = 40 };
+static void operators_of_many_inputs(void **state)
+{
+    (void)state;
+    cj_tensor *leaf[INPUTS], *g[INPUTS];
+    for (int i = 0; i < INPUTS; i++) leaf[i] = cj_param(cj_full(c, i + 1, CJ_SHAPE(100), CJ_F32));
+    size_t before = 0;
+    for (int turn = 0; turn < 3; turn++) {
+        cj_scope s = cj_scope_open(c);
+        cj_tensor *part[INPUTS];
+        for (int i = 0; i < INPUTS; i++) part[i] = cj_square(leaf[i]);
+        cj_tensor *y = cj_sum(cj_square(cj_cat(part, INPUTS, 0)));
+        assert_true(cj_grad(y, leaf, INPUTS, g));
+        for (int i = 0; i < INPUTS; i++) assert_near(cj_item(cj_sum(g[i])), 400 * pow(i + 1, 3), 0);
+        cj_scope_close(s);
+        if (turn == 0) before = cj_memory_stats(c).live;
+        assert_int_equal(cj_memory_stats(c).live, before);
+    }
+}
+
+static cj_tensor *reads_much(cj_ctx *q, void *user, cj_tensor *const *in, int n)
+{
+    (void)q, (void)n;
+    cj_tensor *const *other = user, *sum = in[0];
+    for (int i = 0; i < CJ_MAX_INPUTS; i++) sum = cj_add(sum, other[i]);
+    return sum;
+}
+static void checkpoint_reads_too_much(void **state)
+{
+    (void)state;
+    cj_tensor **other = malloc(CJ_MAX_INPUTS * sizeof *other), *x = cj_require_grad(cj_ones(c, CJ_SCALAR, CJ_F32));
+    for (int i = 0; i < CJ_MAX_INPUTS; i++) other[i] = cj_require_grad(cj_ones(c, CJ_SCALAR, CJ_F32));
+    assert_true(cj_is_poison(cj_checkpoint(c, reads_much, other, &x, 1)));
+    assert_error(c, CJ_EVALUE, "checkpoint: the function reads more than 1024 tensors");
+    cj_clear(c);
+    free(other);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -711,6 +750,8 @@ int main(void)
         T(per_example_gradients),
         T(checkpoint_same_bits_less_memory),
         T(checkpoint_shares_parameters),
+        T(checkpoint_reads_too_much),
+        T(operators_of_many_inputs),
         T(custom_operator),
         T(gradcheck_skips_kinks),
     };

@@ -17,9 +17,9 @@ static void d_checkpoint(cj_vjp_args *v)
     const checkpoint_attrs *a = v->attrs;
     cj_rng_state now = c->rng;
     bool create_graph = c->grad_enabled;
-    cj_tensor **x = cj__alloc(c, 3 * (size_t)v->nin * sizeof *x);
+    cj_tensor **x = cj__alloc(c, 2 * (size_t)v->nin * sizeof *x);
     if (!x) return;
-    cj_tensor **wanted = x + v->nin, **got = wanted + v->nin;
+    cj_tensor **wanted = x + v->nin, **got = x; /* the arguments have been read by then */
     c->grad_enabled = true;
     int m = 0;
     for (int i = 0; i < v->nin; i++) {
@@ -36,7 +36,7 @@ static void d_checkpoint(cj_vjp_args *v)
         for (int i = 0, k = 0; i < v->nin; i++)
             if (v->need[i]) v->gin[i] = got[k++];
     if (!create_graph) cj__tape_drop(c, from);
-    cj__free(c, x, 3 * (size_t)v->nin * sizeof *x);
+    cj__free(c, x, 2 * (size_t)v->nin * sizeof *x);
 }
 
 static const cj_op checkpoint_op = { .name = "checkpoint",

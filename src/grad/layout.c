@@ -58,7 +58,7 @@ bool cj__lies_whole(const cj_trace *t, const cj_kernel *k, const cj_arg *a)
         run *= k->shape[d];
     }
     const cj_slot *s = &t->slot[a->slot];
-    return s->kind == CJ_SLOT_TEMP && !s->device && a->offset == 0 && a->dtype == k->prog->compute &&
+    return s->kind == CJ_SLOT_TEMP && !s->device && a->dtype == k->prog->compute &&
            s->bytes == (size_t)run * cj_dtype_size((cj_dtype)a->dtype);
 }
 
