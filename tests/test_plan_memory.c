@@ -127,6 +127,12 @@ static void product_and_activation(cj_ctx *q, void *user, cj_tensor *const *in, 
     cj_tensor *h = cj_matmul(in[0], user);
     out[0] = cj_sum(cj_mul(cj_gelu(h), cj_sigmoid(h)), .axes = CJ_AXIS(0));
 }
+static void handed_out_and_read(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q;
+    out[0] = cj_matmul(in[0], user);
+    out[1] = cj_exp(cj_mul_scalar(out[0], 0.01)); /* the last to read it, and of its size */
+}
 static void a_result_takes_the_place_of_its_operand(void **state)
 {
     (void)state;
@@ -142,6 +148,11 @@ static void a_result_takes_the_place_of_its_operand(void **state)
     }
     const double value = 4.0 * 256 * 512;
     assert_true((double)cj_plan_statistics(p).bytes < 1.1 * value);
+    cj_tensor *both[2], *twice[2];
+    x = cj_randn(c, CJ_SHAPE(256, 32));
+    compiled(c, handed_out_and_read, w, &x, 1, both);
+    handed_out_and_read(c, w, &x, twice);
+    for (int i = 0; i < 2; i++) assert_true(same_bits(both[i], twice[i]));
 }
 
 /* What earlier steps left in the free lists goes back before a plan takes its own. */
@@ -311,8 +322,8 @@ static void descent_is_done_by_the_products(void **state)
 }
 
 /* Gradients that more than the update of one parameter reads, and those made from a matrix that is being updated: b's is a term of a's, c and d have the same,
- * and e's comes from f, f's from e. */
-enum { SIDE = 96, TIED = 6 };
+ * e's comes from f, f's from e, and those of g and h are the transposed product and half of one. */
+enum { SIDE = 96, TIED = 8 };
 static void learn_tied(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
 {
     (void)q;
@@ -321,13 +332,15 @@ static void learn_tied(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **
     for (int i = 0; i < TIED; i++) w[i] = cj_params_at(cj_module_params(l->net), i);
     cj_tensor *term = cj_mean(cj_square(cj_matmul(in[0], cj_add(cj_sin(w[0]), w[1])))),
               *same = cj_mean(cj_square(cj_matmul(in[0], cj_add(w[2], w[3]))));
+    cj_tensor *turned = cj_mean(cj_square(cj_matmul(in[0], cj_t(w[6])))), *half = cj_matmul(in[0], cj_slice(w[7], 1, SIDE / 2, SIDE, 1));
     out[0] = cj_add(cj_add(term, same), cj_mean(cj_square(cj_matmul(w[4], w[5]))));
+    out[0] = cj_add(out[0], cj_add(turned, cj_mean(cj_square(half))));
     cj_minimise(l->optim, out[0]);
 }
 static learner tied_learner(cj_ctx *d)
 {
     static const cj_module_type type = { "Tied", NULL, NULL };
-    static const char *const names[TIED] = { "a", "b", "c", "d", "e", "f" };
+    static const char *const names[TIED] = { "a", "b", "c", "d", "e", "f", "g", "h" };
     learner l = { .net = cj_module_new(d, &type, 8) };
     cj_scope s = cj_scope_open(d);
     for (int i = 0; i < TIED; i++) cj_module_param(l.net, names[i], cj_randn(d, CJ_SHAPE(SIDE, SIDE)));

@@ -30,17 +30,14 @@ static bool describe(const cj_kernel *k, cj_gemm *g)
 static int maker(const cj_trace *t, const cj_compiled *p, int u, const cj_arg *gradient)
 {
     const cj_slot *s = &t->slot[gradient->slot];
-    if (s->kind != CJ_SLOT_TEMP || s->device || s->output || s->inside || s->last != u || s->first < 0 || s->first >= u) return -1;
-    if (gradient->offset || !gradient->contiguous || s->bytes != (size_t)gradient->numel * sizeof(float)) return -1;
+    if (s->kind != CJ_SLOT_TEMP || s->device || s->inside || s->last != u || s->first >= u) return -1;
+    if (s->bytes != (size_t)gradient->numel * sizeof(float)) return -1; /* an update reads only what lies in one piece */
     for (int i = s->first + 1; i < u; i++)
         if (cj__kernel_reads(&p->kernel[i], gradient->slot)) return -1;
     int reads = 0;
     for (int a = 0; a < p->kernel[u].step->nin; a++) reads += p->kernel[u].step->arg[a].slot == gradient->slot;
     const cj_traced *made = p->kernel[s->first].step;
-    if (reads != 1 || p->kernel[s->first].kind != CJ_KERNEL_CALL || made->arg[made->nin].slot != gradient->slot ||
-        made->arg[made->nin].offset)
-        return -1;
-    return s->first;
+    return reads == 1 && p->kernel[s->first].kind == CJ_KERNEL_CALL && made->arg[made->nin].slot == gradient->slot ? s->first : -1;
 }
 
 /* Do operators that write leave the operands of kernel i alone, from its place up to and with kernel u? */

@@ -72,7 +72,7 @@ static int shared_input(const cj_trace *t, const cj_compiled *p, int at, int o)
     for (int i = 0; i < k->prog->n_in; i++) {
         const cj_arg *x = &k->ew[i];
         const cj_slot *s = &t->slot[x->slot];
-        if (s->last != at || s->first == at || s->output || s->bytes != t->slot[y->slot].bytes || !cj__lies_whole(t, k, x)) continue;
+        if (s->last != at || s->first == at || s->bytes != t->slot[y->slot].bytes || !cj__lies_whole(t, k, x)) continue;
         bool free_to_take = true;
         for (int q = 0; q < k->prog->n_in; q++) free_to_take &= k->ew[q].slot != x->slot || cj__lies_whole(t, k, &k->ew[q]);
         for (int q = 0; q < o; q++) {
@@ -248,7 +248,7 @@ static bool fits_inside(const cj_trace *t, const cj_compiled *p, int k, int axis
     const cj_traced *s = p->kernel[k].step;
     const cj_arg *x = &s->arg[a], *y = &s->arg[s->nin];
     const cj_slot *slot = &t->slot[x->slot], *whole = &t->slot[y->slot];
-    if (slot->kind != CJ_SLOT_TEMP || slot->output || slot->inside || slot->device || slot->first < 0 || slot->last != k) return false;
+    if (slot->kind != CJ_SLOT_TEMP || slot->inside || slot->device || slot->last != k) return false;
     if (whole->kind != CJ_SLOT_TEMP || y->offset || x->offset || x->dtype != y->dtype || !x->contiguous || within % ALIGN) return false;
     if (slot->bytes != (size_t)x->numel * cj_dtype_size((cj_dtype)x->dtype)) return false;
     for (int d = 0; d < axis; d++)

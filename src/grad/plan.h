@@ -29,7 +29,7 @@ typedef struct cj_slot {
     cj_storage *st; /* CJ_SLOT_PERSISTENT: retained */
     size_t bytes;
     int64_t offset;  /* CJ_SLOT_TEMP: place in the arena, -1 while it has none */
-    int first, last; /* kernels that define it and read it last */
+    int first, last; /* kernels that define it and read it last; a result of the plan is read after the last one */
     int uses;        /* reads by live steps */
     bool output;     /* handed out by the plan */
     int inside;      /* CJ_SLOT_TEMP: it lies in the slot with this number less one, that of a concatenation; 0: nowhere */
