@@ -152,6 +152,14 @@ static void many_alive_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tens
     for (int i = ALIVE - 1; i >= 0; i--) sum = cj_mul(sum, v[i]); /* the last one first: all wait */
     out[0] = sum;
 }
+/* More instructions than a program has. */
+static void long_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
+{
+    (void)q;
+    out[0] = in[0];
+    for (int i = 0; i < *(const int *)user; i++) out[0] = i % 3 ? cj_add_scalar(cj_neg(out[0]), 0.01 * i) : cj_add(out[0], in[0]);
+}
+
 /* Two chains whose values others read, too, and which meet at their ends: together they would have more results than a program can store. */
 static void many_results_step(cj_ctx *q, void *user, cj_tensor *const *in, cj_tensor **out)
 {
@@ -170,6 +178,11 @@ static void chains_of_many_values(void **state)
     compiled(c, many_alive_step, NULL, x, 1, out);
     many_alive_step(c, NULL, x, eager);
     assert_true(same_bits(out[0], eager[0]));
+    for (int length = 35; length < 140; length++) {
+        compiled(c, long_step, &length, x, 1, out);
+        long_step(c, &length, x, eager);
+        assert_true(same_bits(out[0], eager[0]));
+    }
     compiled(c, many_results_step, NULL, x, 2, out);
     many_results_step(c, NULL, x, eager);
     for (int i = 0; i < 2; i++) assert_true(same_bits(out[i], eager[i]));
