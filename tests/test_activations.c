@@ -381,6 +381,32 @@ static cj_tensor *gumbel_of(cj_ctx *ctx, void *user, cj_tensor *const *in, int n
     return cj_gumbel_softmax(in[0], -1, .tau = 0.7);
 }
 
+/* GELU and its slope to the last digits, everywhere and at every level of instructions. */
+static void gelu_to_the_last_digits(void **state)
+{
+    (void)state;
+    static const char *const levels[] = { "avx512", "avx2", "neon", "portable" };
+    enum { POINTS = 40001 };
+    double *at = malloc(POINTS * sizeof *at);
+    float *v = malloc(3 * POINTS * sizeof *v), *y = v + POINTS, *d = y + POINTS;
+    for (int i = 0; i < POINTS; i++) at[i] = -10 + 20.0 * i / (POINTS - 1);
+    for (int l = 0; l < 4; l++) {
+        cj_ctx *q = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .isa = levels[l] });
+        if (cj_ok(q)) {
+            cj_tensor *x = cj_require_grad(cj_cast(cj_from_f64(q, at, CJ_SHAPE(POINTS)), CJ_F32)), *gelu = cj_gelu(x), *g;
+            assert_true(cj_grad(cj_sum(gelu), &x, 1, &g));
+            assert_true(cj_to_f32(x, v, POINTS) && cj_to_f32(gelu, y, POINTS) && cj_to_f32(g, d, POINTS));
+        }
+        for (int i = 0; i < POINTS && cj_ok(q); i++) {
+            const double t = v[i], below = 0.5 * erfc(-t / sqrt(2)), rise = below + t * exp(-t * t / 2) / sqrt(2 * M_PI);
+            if (!(fabs(y[i] - t * below) <= 2.5e-7 * (1e-3 + fabs(t)) && fabs(d[i] - rise) <= 2.5e-7))
+                fail_msg("%s, gelu(%.9g): %.9g with slope %.9g, expected %.9g and %.9g", levels[l], t, y[i], d[i], t * below, rise);
+        }
+        cj_ctx_free(q);
+    }
+    free(at), free(v);
+}
+
 /* The largest entry of logits + noise is drawn with probability softmax(logits). */
 static void gumbel_softmax_draws(void **state)
 {
@@ -453,6 +479,7 @@ int main(void)
         CASE(act_softmax),
         CASE(act_maxout),
         CASE(finite_far_out),
+        CASE(gelu_to_the_last_digits),
         CASE(half_precision_rounds_once),
         CASE(gumbel_softmax_draws),
         CASE(errors),
