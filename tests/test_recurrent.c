@@ -149,6 +149,20 @@ static int gradients(cj_ctx *c, const problem *p, cj_tensor *const *in, bool def
     return n;
 }
 
+static void equal_gradients(cj_ctx *c, const problem *p, int what)
+{
+    cj_scope s = cj_scope_open(c);
+    cj_tensor *in[PARTS], *fused[PARTS], *defined[PARTS];
+    make(c, p, CJ_F64, in);
+    const int n = gradients(c, p, in, false, fused);
+    gradients(c, p, in, true, defined);
+    for (int i = 0; i < n; i++) {
+        const double d = distance(fused[i], defined[i]);
+        if (!(d <= 1e-11)) fail_msg("cell %d options %d gradient %d: fused and definition differ by %g", p->cell, what, i, d);
+    }
+    cj_scope_close(s);
+}
+
 static void gradients_equal_the_definition(void **unused)
 {
     (void)unused;
@@ -157,17 +171,10 @@ static void gradients_equal_the_definition(void **unused)
         for (int what = 0; what < 64; what++) {
             problem p = { .cell = cell, .T = 7, .N = 5, .I = 3, .H = 19, .bias = what & 1, .states = what & 2 };
             p.lengths = what & 4, p.reverse = what & 8, p.relu = what & 16 && cell == CJ_RNN, p.truncate = what & 32 ? 3 : 0;
-            cj_scope s = cj_scope_open(c);
-            cj_tensor *in[PARTS], *fused[PARTS], *defined[PARTS];
-            make(c, &p, CJ_F64, in);
-            const int n = gradients(c, &p, in, false, fused);
-            gradients(c, &p, in, true, defined);
-            for (int i = 0; i < n; i++) {
-                const double d = distance(fused[i], defined[i]);
-                if (!(d <= 1e-11)) fail_msg("cell %d options %d gradient %d: fused and definition differ by %g", cell, what, i, d);
-            }
-            cj_scope_close(s);
+            equal_gradients(c, &p, what);
         }
+    equal_gradients(c, &(problem){ .cell = CJ_RNN, .T = CJ_MAX_INPUTS + 5, .N = 1, .I = 1, .H = 2 },
+                    -1); /* more steps than one call can stack */
     cj_ctx_free(c);
 }
 
