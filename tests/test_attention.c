@@ -538,7 +538,7 @@ static void bad_input_is_one_sentence(void **state)
     BAD(CJ_EINDEX, "attention: key_length 0 lies outside of 1 … 6", q, k, k, .key_length = cj_zeros(c, CJ_SHAPE(2, 4), CJ_I64));
     BAD(CJ_EVALUE, "attention: dropout -0.5 is outside [0, 1]", q, k, k, .dropout = -0.5);
     BAD(CJ_EVALUE, "attention: dropout nan is outside [0, 1]", q, k, k, .dropout = (double)NAN);
-    BAD(CJ_EVALUE, "attention: an argument is NULL", q, k, NULL);
+    BAD(CJ_EVALUE, "attention: argument 3 is NULL", q, k, NULL);
 #define BAD_PACKED(code, text, ...)                                                                                                        \
     do {                                                                                                                                   \
         assert_true(cj_is_poison(cj_attention_packed(__VA_ARGS__)));                                                                       \

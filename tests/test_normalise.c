@@ -411,7 +411,7 @@ static void bad_others(void **state)
     REFUSE(CJ_ESHAPE, "local_response_norm: the input has shape [3]", cj_local_response_norm(F(3), 2));
     REFUSE(CJ_EVALUE, "local_response_norm: size 0; at least 1 expected", cj_local_response_norm(F(2, 3, 4), 0));
     REFUSE(CJ_ESHAPE, "weight_norm: g has shape [4], [3] expected for axis 0 of v [3, 4]", cj_weight_norm(F(3, 4), F(4), 0));
-    REFUSE(CJ_EVALUE, "weight_norm: g is NULL", cj_weight_norm(F(3, 4), NULL, 0));
+    REFUSE(CJ_EVALUE, "weight_norm: argument 2 is NULL", cj_weight_norm(F(3, 4), NULL, 0));
     REFUSE(CJ_ESHAPE, "spectral_norm: w has shape [3]; two axes at least expected", cj_spectral_norm(F(3), u));
     REFUSE(CJ_ESHAPE, "spectral_norm: u is f32 [3], floats [4] expected for w [4, 2]", cj_spectral_norm(F(4, 2), u));
     REFUSE(CJ_ESHAPE, "spectral_norm: v is f32 [3], floats [2] expected for w [3, 2]", cj_spectral_norm(F(3, 2), u, .v = u));

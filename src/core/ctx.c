@@ -162,7 +162,7 @@ const char *cj__shape_text(int ndim, const int64_t *shape)
     static _Thread_local int turn;
     char *out = buffer[turn = (turn + 1) % 6];
     int n = snprintf(out, 256, "[");
-    for (int i = 0; i < ndim; i++) n += snprintf(out + n, 256 - (size_t)n, i ? ", %lld" : "%lld", (long long)shape[i]);
+    for (int i = 0; i < ndim && i < CJ_MAX_DIMS; i++) n += snprintf(out + n, 256 - (size_t)n, i ? ", %lld" : "%lld", (long long)shape[i]);
     snprintf(out + n, 256 - (size_t)n, "]");
     return out;
 }
@@ -525,12 +525,7 @@ cj_tensor *cj_scope_return(cj_scope s, cj_tensor *t)
 {
     cj_ctx *c = s.ctx;
     if (!c) return NULL;
-    if (!t || t->flags & CJ_T_POISON || c->error) {
-        if (!t && !c->error) cj__error(c, CJ_EVALUE, "cj_scope_return: the tensor is NULL");
-        cj_scope_close(s);
-        return c->poison;
-    }
-    if (!cj__usable(c, "cj_scope_return", 0, t)) {
+    if (c->error || !cj__usable(c, "cj_scope_return", 0, t)) {
         cj_scope_close(s);
         return c->poison;
     }

@@ -6,17 +6,6 @@
 
 /* ---- checks ------------------------------------------------------------------------------------------------------------------------------------ */
 
-bool cj__given(const char *op, cj_tensor *const *in, int n)
-{
-    cj_ctx *c = NULL;
-    for (int i = 0; i < n && !c; i++)
-        if (in[i]) c = in[i]->ctx;
-    if (!c || c->error) return false;
-    for (int i = 0; i < n; i++)
-        if (!cj__usable(c, op, i, in[i])) return false;
-    return true;
-}
-
 bool cj__real_matrix(cj_ctx *c, const char *op, const cj_tensor *a, bool square)
 {
     if (a->dtype != CJ_F32 && a->dtype != CJ_F64)

@@ -10,8 +10,6 @@ enum { CJ_LINALG_MOST = 16384 }; /* rows or columns: LAPACK counts elements of w
 
 /* ---- checks: false after an error -------------------------------------------------------------------------------------------------------------- */
 
-/* Usable arguments, of one context without an error (NULL included). */
-bool cj__given(const char *op, cj_tensor *const *in, int n);
 /* f32 or f64, at least two axes; square. */
 bool cj__real_matrix(cj_ctx *c, const char *op, const cj_tensor *a, bool square);
 /* The same for the inputs of a call, with equal dtypes and batches and contiguous. */

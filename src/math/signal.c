@@ -60,7 +60,7 @@ cj_tensor *(cj_imag)(cj_tensor *z) { return !z ? NULL : is_pairs("imag", 0, z) ?
 cj_tensor *(cj_conj)(cj_tensor *z) { return !z ? NULL : is_pairs("conj", 0, z) ? pair(re(z), cj_neg(im(z))) : z->ctx->poison; }
 cj_tensor *(cj_complex_mul)(cj_tensor *a, cj_tensor *b)
 {
-    if (!a || !b) return CJ_POISON_OF(a ? a : b);
+    if (!a || !b) return CJ_MISSING("complex_mul", a, b);
     if (!is_pairs("complex_mul", 0, a) || !is_pairs("complex_mul", 1, b)) return a->ctx->poison;
     return cj__apply(&cj__ops_signal[MUL], NULL, (cj_tensor *[]){ a, b }, 2);
 }
@@ -91,7 +91,7 @@ cj_tensor *(cj_fft_convolve)(cj_tensor *a, cj_tensor *b, const cj_convolve_opts 
 {
     static const cj_convolve_opts none;
     if (!opts) opts = &none;
-    if (!a || !b) return CJ_POISON_OF(a ? a : b);
+    if (!a || !b) return CJ_MISSING("fft_convolve", a, b);
     cj_ctx *c = a->ctx;
     if (!cj__usable(c, "fft_convolve", 0, a) || !cj__usable(c, "fft_convolve", 1, b)) return c->poison;
     if (a->ndim != b->ndim || a->ndim < 1) {

@@ -282,7 +282,7 @@ cj_tensor *cj_leaky_relu(cj_tensor *x, const cj_leaky_relu_opts *opts)
 }
 cj_tensor *cj_prelu(cj_tensor *x, cj_tensor *weight)
 {
-    if (!x || !weight) return x ? cj_fail(x->ctx, CJ_EVALUE, "prelu: the weight is NULL") : CJ_POISON_OF(weight);
+    if (!x || !weight) return CJ_MISSING("prelu", x, weight);
     cj_ctx *c = x->ctx;
     if (c->error || !cj__usable(c, "prelu", 0, x) || !cj__usable(c, "prelu", 1, weight)) return c->poison;
     int64_t channels = x->ndim > 1 ? x->shape[1] : 1;

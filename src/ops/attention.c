@@ -551,7 +551,7 @@ static bool is_learnt(const cj_ctx *c, const cj_tensor *mask) { return mask && c
 static cj_tensor *attend(cj_tensor *q, cj_tensor *k, cj_tensor *v, const cj_attention_opts *opts, bool by_definition)
 {
     cj_attention_opts o = opts ? *opts : (cj_attention_opts){ 0 };
-    if (!q || !k || !v) return q ? cj_fail(q->ctx, CJ_EVALUE, "attention: an argument is NULL") : NULL;
+    if (!q || !k || !v) return CJ_MISSING("attention", q, k, v);
     cj_ctx *c = q->ctx;
     cj_tensor *in[5] = { q, k, v };
     int n = 3;

@@ -123,7 +123,7 @@ cj_tensor *cj_box_clip(cj_tensor *boxes, double width, double height)
 cj_tensor *cj_box_iou(cj_tensor *a, cj_tensor *b)
 {
     static const char op[] = "box_iou";
-    if (!a || !b) return CJ_POISON_OF(a ? a : b);
+    if (!a || !b) return CJ_MISSING(op, a, b);
     if (!boxes_ok(op, 0, a) || !boxes_ok(op, 1, b)) return a->ctx->poison;
     if (a->ndim != 2 || b->ndim != 2)
         return cj_fail(a->ctx, CJ_ESHAPE, "%s: boxes %s and %s, [n, 4] and [m, 4] expected", op, cj__tensor_text(a), cj__tensor_text(b));
@@ -133,7 +133,7 @@ cj_tensor *cj_box_iou(cj_tensor *a, cj_tensor *b)
 cj_tensor *cj_nms(cj_tensor *boxes, cj_tensor *scores, double iou_threshold, const cj_nms_opts *opts)
 {
     static const char op[] = "nms";
-    if (!boxes || !scores) return CJ_POISON_OF(boxes ? boxes : scores);
+    if (!boxes || !scores) return CJ_MISSING(op, boxes, scores);
     cj_ctx *c = boxes->ctx;
     cj_tensor *in[3] = { boxes, scores, opts ? opts->classes : NULL };
     nms_attrs a = { iou_threshold, opts ? opts->limit : 0 };

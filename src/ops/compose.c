@@ -1,5 +1,24 @@
-/* Running the definition of a composite. */
+/* What operators share: checking their arguments, running the definition of a composite. */
 #include "ops/compose.h"
+
+bool cj__given(const char *op, cj_tensor *const *in, int n)
+{
+    cj_ctx *c = NULL;
+    for (int i = 0; i < n && !c; i++)
+        if (in[i]) c = in[i]->ctx;
+    if (!c || c->error) return false;
+    for (int i = 0; i < n; i++)
+        if (!cj__usable(c, op, i, in[i])) return false;
+    return true;
+}
+
+cj_tensor *cj__missing(const char *op, cj_tensor *const *in, int n)
+{
+    (void)cj__given(op, in, n);
+    for (int i = 0; i < n; i++)
+        if (in[i]) return in[i]->ctx->poison;
+    return NULL;
+}
 
 static bool is_half(const cj_tensor *t) { return t->dtype == CJ_BF16 || t->dtype == CJ_F16; }
 
@@ -34,12 +53,8 @@ cj_tensor *cj__reduced(cj_tensor *loss, int64_t reduction)
 
 bool cj__loss_inputs(const char *op, cj_tensor *const *in, int n, int64_t reduction)
 {
-    cj_ctx *c = NULL;
-    for (int i = 0; i < n && !c; i++)
-        if (in[i]) c = in[i]->ctx;
-    if (!c || c->error) return false;
-    for (int i = 0; i < n; i++)
-        if (!cj__usable(c, op, i, in[i])) return false;
+    if (!cj__given(op, in, n)) return false;
+    cj_ctx *c = in[0]->ctx;
     if (reduction < CJ_MEAN || reduction > CJ_NONE)
         return cj__error(c, CJ_EVALUE, "%s: reduction %lld is none of CJ_MEAN, CJ_SUM, CJ_NONE", op, (long long)reduction);
     for (int i = 1; i < n; i++)

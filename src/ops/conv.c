@@ -416,7 +416,7 @@ static bool usable_pair(const char *op, cj_tensor *x, cj_tensor *w)
 
 cj_tensor *cj_conv(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_conv_opts *opts)
 {
-    if (!x) return CJ_POISON_OF(weight);
+    if (!x) return CJ_MISSING("conv", x, weight);
     cj_ctx *c = x->ctx;
     conv_attrs a;
     cj_conv_opts o = opts ? *opts : (cj_conv_opts){ 0 };
@@ -452,7 +452,7 @@ void cj__conv_gradients(cj_tensor *g, cj_tensor *w, cj_tensor *x, const cj_conv_
 cj_tensor *cj_conv_transpose(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_conv_transpose_opts *opts)
 {
     static const char op[] = "conv_transpose";
-    if (!x) return CJ_POISON_OF(weight);
+    if (!x) return CJ_MISSING(op, x, weight);
     cj_ctx *c = x->ctx;
     cj_conv_transpose_opts o = opts ? *opts : (cj_conv_transpose_opts){ 0 };
     conv_attrs a = { .groups = o.groups ? o.groups : 1, .stride = { 1, 1, 1 }, .dilation = { 1, 1, 1 }, .size = { 1, 1, 1 } };
@@ -548,7 +548,7 @@ cj_tensor *cj_pad(cj_tensor *x, cj_shape before, cj_shape after, const cj_pad_op
 cj_tensor *cj_locally_connected(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_conv_opts *opts)
 {
     static const char op[] = "locally_connected";
-    if (!x) return CJ_POISON_OF(weight);
+    if (!x) return CJ_MISSING(op, x, weight);
     cj_ctx *c = x->ctx;
     cj_conv_opts o = opts ? *opts : (cj_conv_opts){ 0 };
     if (!usable_pair(op, x, weight)) return c->poison;

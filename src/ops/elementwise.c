@@ -594,12 +594,12 @@ cj_tensor *cj_clamp(cj_tensor *x, double low, double high)
 
 cj_tensor *cj_masked_fill(cj_tensor *x, cj_tensor *mask, double value)
 {
-    if (!x) return NULL;
+    if (!x || !mask) return CJ_MISSING("masked_fill", x, mask);
     cj_ctx *c = x->ctx;
     int ndim;
     int64_t shape[CJ_MAX_DIMS];
-    if (mask && !c->error && !cj_is_poison(x) && !cj_is_poison(mask) &&
-        !cj__broadcast(x->ndim, x->shape, mask->ndim, mask->shape, &ndim, shape))
+    if (!cj__given("masked_fill", (cj_tensor *[]){ x, mask }, 2)) return c->poison;
+    if (!cj__broadcast(x->ndim, x->shape, mask->ndim, mask->shape, &ndim, shape))
         return cj_fail(c, CJ_ESHAPE, "masked_fill: input %s and mask %s do not broadcast", cj__tensor_text(x), cj__tensor_text(mask));
     const cj_called was = cj__called(c, "masked_fill", NULL);
     return cj__called_done(c, was, cj_where(mask, cj__const(x, value), x));

@@ -256,7 +256,7 @@ static void d_sample(cj_vjp_args *v)
 cj_tensor *cj_grid_sample(cj_tensor *x, cj_tensor *grid, const cj_grid_opts *opts)
 {
     static const char op[] = "grid_sample";
-    if (!x) return CJ_POISON_OF(grid);
+    if (!x) return CJ_MISSING(op, x, grid);
     cj_ctx *c = x->ctx;
     cj_grid_opts o = opts ? *opts : (cj_grid_opts){ 0 };
     if (c->error || !cj__usable(c, op, 0, x) || !cj__usable(c, op, 1, grid)) return c->poison;

@@ -220,10 +220,10 @@ CJ_OP_TABLE(index);
 /* Kernels want contiguous operands; the copies are operators of their own, so that tape and plan see them. */
 static cj_tensor *apply(int row, int axis, cj_tensor *x, cj_tensor *index, cj_tensor *source, int n)
 {
-    if (!x) return NULL;
-    cj_ctx *c = x->ctx;
     const cj_op *op = &cj__ops_index[row];
     cj_tensor *in[3] = { x, index, source };
+    if (!x) return cj__missing(op->name, in, n);
+    cj_ctx *c = x->ctx;
     for (int i = 0; i < n; i++)
         if (c->error || !cj__usable(c, op->name, i, in[i])) return c->poison;
     axis = cj__axis(c, op->name, axis, x->ndim);
@@ -262,7 +262,7 @@ static cj_tensor *embedding(cj_ctx *c, cj_tensor *weight, cj_tensor *index, cons
 }
 cj_tensor *cj_embedding(cj_tensor *weight, cj_tensor *index, const cj_lookup_opts *opts)
 {
-    if (!weight || !index) return weight ? cj_fail(weight->ctx, CJ_EVALUE, "embedding: the index is NULL") : CJ_POISON_OF(index);
+    if (!weight || !index) return CJ_MISSING("embedding", weight, index);
     const cj_called was = cj__called(weight->ctx, "embedding", NULL);
     return cj__called_done(weight->ctx, was, embedding(weight->ctx, weight, index, opts));
 }

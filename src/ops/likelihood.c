@@ -140,9 +140,8 @@ static cj_tensor *location_scale(int row, cj_tensor *location, cj_tensor *target
     const char *op = cj__ops_likelihood[row].name;
     cj_loss_attrs a = { o ? (int64_t)o->reduction : CJ_MEAN, o && o->full, { cj__option(o ? o->eps : 0, floor) } };
     cj_tensor *in[3] = { location, target, scale };
-    if (!cj__loss_inputs(op, &target, 1, a.reduction)) return poison_of(in, 3);
+    if (!cj__given(op, in, 3) || !cj__loss_inputs(op, &target, 1, a.reduction)) return poison_of(in, 3);
     cj_ctx *c = target->ctx;
-    if (!cj__usable(c, op, 0, location) || !cj__usable(c, op, 2, scale)) return c->poison;
     for (int i = 0; i < 3; i += 2)
         if (!broadcasts_to(in[i], target))
             return cj_fail(c, CJ_ESHAPE, "%s: argument %d %s does not broadcast to the target %s", op, i + 1, cj__tensor_text(in[i]),

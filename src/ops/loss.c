@@ -414,10 +414,9 @@ static void d_ce(cj_vjp_args *v)
 }
 
 /* One weight per class; false after an error. */
-static bool class_weights(const char *op, cj_tensor *weight, int64_t classes)
+static bool class_weights(cj_ctx *c, const char *op, cj_tensor *weight, int64_t classes)
 {
-    cj_ctx *c = weight->ctx;
-    if (c->error || !cj__usable(c, op, 2, weight)) return false;
+    if (!cj__usable(c, op, 2, weight)) return false;
     if (weight->ndim == 1 && weight->shape[0] == classes && cj_dtype_is_float((cj_dtype)weight->dtype)) return true;
     return cj__error(c, CJ_ESHAPE, "%s: the weight is %s %s, a float for each of %lld classes expected", op,
                      cj_dtype_name((cj_dtype)weight->dtype), cj__tensor_text(weight), (long long)classes);
@@ -433,11 +432,11 @@ static cj_tensor *apply_as(const char *op, int row, const cj_loss_attrs *a, cj_t
 
 cj_tensor *cj_cross_entropy(cj_tensor *logits, cj_tensor *target, const cj_loss_opts *opts)
 {
-    if (!logits || !target) return logits ? cj_fail(logits->ctx, CJ_EVALUE, "cross_entropy: the target is NULL") : CJ_POISON_OF(target);
+    if (!logits || !target) return CJ_MISSING("cross_entropy", logits, target);
     cj_ctx *c = logits->ctx;
     if (c->error || !cj__usable(c, "cross_entropy", 0, logits) || !cj__usable(c, "cross_entropy", 1, target)) return c->poison;
     cj_loss_opts o = opts ? *opts : (cj_loss_opts){ 0 };
-    if (logits->ndim != target->ndim + 1)
+    if (logits->ndim != target->ndim + 1 || memcmp(logits->shape, target->shape, target->ndim * sizeof target->shape[0]) != 0)
         return cj_fail(c, CJ_ESHAPE, "cross_entropy: logits %s do not fit targets %s", cj__tensor_text(logits), cj__tensor_text(target));
     if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1))
         return cj_fail(c, CJ_EVALUE, "cross_entropy: label smoothing %g is outside [0, 1]", o.label_smoothing);
@@ -456,7 +455,7 @@ cj_tensor *cj_cross_entropy(cj_tensor *logits, cj_tensor *target, const cj_loss_
     if (target->dtype != CJ_I64 && !cj_dtype_is_float((cj_dtype)target->dtype)) target = cj_cast(target, CJ_I64);
     cj_tensor *in[3] = { cj_contiguous(logits), cj_contiguous(target), o.weight }, *out[3];
     if (o.weight) {
-        if (!class_weights("cross_entropy", o.weight, classes)) return c->poison;
+        if (!class_weights(c, "cross_entropy", o.weight, classes)) return c->poison;
         cj_loss_attrs w = { a.reduction, a.ignore, { a.smooth } };
         out[0] = apply_as("cross_entropy", CROSS_ENTROPY_WEIGHTED, &w, in, 3);
     } else {
@@ -591,13 +590,13 @@ cj_tensor *cj_kl_div(cj_tensor *log_probs, cj_tensor *target, const cj_kl_opts *
 /* Scores [.., C] and class targets [..]. */
 static bool class_inputs(const char *op, cj_tensor *x, cj_tensor *target, cj_tensor *weight, int64_t reduction)
 {
-    cj_ctx *c = x ? x->ctx : target ? target->ctx : NULL;
-    if (!c || c->error || !cj__loss_inputs(op, &x, 1, reduction) || !cj__usable(c, op, 1, target)) return false;
+    if (!cj__given(op, (cj_tensor *[]){ x, target }, 2) || !cj__loss_inputs(op, &x, 1, reduction)) return false;
+    cj_ctx *c = x->ctx;
     if (target->dtype != CJ_I64)
         return cj__error(c, CJ_EDTYPE, "%s: targets are %s, i64 expected", op, cj_dtype_name((cj_dtype)target->dtype));
     if (x->ndim != target->ndim + 1 || memcmp(x->shape, target->shape, target->ndim * sizeof x->shape[0]) != 0)
         return cj__error(c, CJ_ESHAPE, "%s: scores %s do not fit targets %s", op, cj__tensor_text(x), cj__tensor_text(target));
-    return !weight || class_weights(op, weight, x->shape[x->ndim - 1]);
+    return !weight || class_weights(x->ctx, op, weight, x->shape[x->ndim - 1]);
 }
 cj_tensor *cj_nll_loss(cj_tensor *log_probs, cj_tensor *target, const cj_loss_opts *opts)
 {
@@ -624,7 +623,7 @@ static cj_tensor *rows_alike(int row, cj_tensor *x, cj_tensor *target, cj_tensor
     if (!cj__loss_inputs(op, in, 2, a.reduction) || !x) return poison_of(in, 2);
     if (x->ndim == 0 || x->shape[x->ndim - 1] == 0)
         return cj_fail(x->ctx, CJ_ESHAPE, "%s: input %s has no classes", op, cj__tensor_text(x));
-    if (weight && !class_weights(op, weight, x->shape[x->ndim - 1])) return x->ctx->poison;
+    if (weight && !class_weights(x->ctx, op, weight, x->shape[x->ndim - 1])) return x->ctx->poison;
     return apply_as(op, row, &a, in, weight ? 3 : 2);
 }
 cj_tensor *cj_soft_cross_entropy(cj_tensor *logits, cj_tensor *target, const cj_loss_opts *opts)

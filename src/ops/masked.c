@@ -61,14 +61,14 @@ CJ_OP_TABLE(masked);
 cj_tensor *cj_masked_select(cj_tensor *x, cj_tensor *mask)
 {
     cj_tensor *in[2];
-    if (!x || !mask) return CJ_POISON_OF(x ? x : mask);
+    if (!x || !mask) return CJ_MISSING("masked_select", x, mask);
     return stretched("masked_select", x, mask, in) ? cj__apply(&cj__ops_masked[SELECT], NULL, in, 2) : x->ctx->poison;
 }
 
 cj_tensor *cj_masked_softmax(cj_tensor *x, cj_tensor *mask, int axis)
 {
     cj_tensor *in[2];
-    if (!x || !mask) return CJ_POISON_OF(x ? x : mask);
+    if (!x || !mask) return CJ_MISSING("masked_softmax", x, mask);
     if (!stretched("masked_softmax", x, mask, in)) return x->ctx->poison;
     int64_t at = cj__axis(x->ctx, "masked_softmax", axis, in[0]->ndim);
     return at < 0 ? x->ctx->poison : cj__apply(&cj__ops_masked[SOFTMAX], &at, in, 2);
@@ -78,8 +78,9 @@ cj_tensor *cj_masked_mean(cj_tensor *x, cj_tensor *mask, const cj_reduce_opts *o
 {
     cj_tensor *in[2];
     mean_attrs a = { 0 };
-    if (!x || !mask) return CJ_POISON_OF(x ? x : mask);
+    if (!x || !mask) return CJ_MISSING("masked_mean", x, mask);
     if (!stretched("masked_mean", x, mask, in)) return x->ctx->poison;
+    if (opts && (opts->axes.n < 0 || opts->axes.n > CJ_MAX_DIMS)) return cj_fail(x->ctx, CJ_EVALUE, "masked_mean: %d axes", opts->axes.n);
     for (int i = 0; opts && i < opts->axes.n; i++) a.axis[a.n++] = opts->axes.axis[i];
     a.keepdim = opts && opts->keepdim;
     return cj__apply(&cj__ops_masked[MEAN], &a, in, 2);

@@ -5,6 +5,7 @@
  */
 #include "cajal/grad.h"
 #include "ops/attrs.h"
+#include "ops/compose.h"
 #include "ops/which.h"
 
 #include "ops/ops.h"
@@ -245,11 +246,12 @@ cj_tensor *cj_log_softmax(cj_tensor *x, int axis) { return along(LOG_SOFTMAX, x,
 
 cj_tensor *cj_layer_norm(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, double eps)
 {
-    if (!x) return CJ_POISON_OF(weight);
+    if (!x) return CJ_MISSING("layer_norm", x, weight, bias);
     cj_ctx *c = x->ctx;
-    if (eps < 0) return cj_fail(c, CJ_EVALUE, "layer_norm: eps %g is negative", eps);
+    cj_norm_attrs a = { .eps = cj__option(eps, 1e-5), .affine = weight ? bias ? 2 : 1 : 0 };
+    if (!(a.eps >= 0)) return cj_fail(c, CJ_EVALUE, "layer_norm: eps %g is negative", eps);
     if (bias && !weight) return cj_fail(c, CJ_EVALUE, "layer_norm: a bias without a weight");
-    cj_norm_attrs a = { .eps = eps == 0 ? 1e-5 : eps, .affine = weight ? bias ? 2 : 1 : 0 };
+    if (!cj__given("layer_norm", (cj_tensor *[]){ x, weight, bias }, 1 + a.affine)) return c->poison;
     cj_tensor *in[3] = { cj_contiguous(x), cj_contiguous(weight), cj_contiguous(bias) }, *out[3];
     cj__apply_n(c, &cj__ops_norm[LAYER_NORM], &a, in, 1 + a.affine, out);
     return out[0];

@@ -375,7 +375,7 @@ static void bring_forward(cj_tensor *run, cj_tensor *batch, cj_tensor *rate, dou
 
 cj_tensor *cj_batch_norm(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_batch_norm_opts *opts)
 {
-    if (!x) return CJ_POISON_OF(weight);
+    if (!x) return CJ_MISSING("batch_norm", x, weight);
     cj_ctx *c = x->ctx;
     cj_batch_norm_opts o = opts ? *opts : (cj_batch_norm_opts){ 0 };
     cj_normalise_attrs a;
@@ -401,8 +401,7 @@ cj_tensor *cj_batch_norm(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const
     n = append(in, append(in, n, weight), bias);
     if (!cj__apply_n(c, &cj__ops_normalise[BATCH], &a, in, n, out)) return c->poison;
     if (!o.eval) {
-        const int64_t each = x->numel / channels_of(x, &a);
-        const double values = (double)each;
+        const double values = (double)x->numel / (double)channels_of(x, &a); /* of a channel */
         cj_tensor *count = o.batches ? cj_add_scalar(cj__deferred_value(c, o.batches), 1) : NULL;
         cj_tensor *rate = o.cumulative ? cj_reciprocal(cj_cast(count, CJ_F64)) : NULL;
         if (o.running_mean && (momentum > 0 || rate)) {
@@ -417,7 +416,7 @@ cj_tensor *cj_batch_norm(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const
 
 cj_tensor *cj_group_norm(cj_tensor *x, int64_t groups, cj_tensor *weight, cj_tensor *bias, double eps)
 {
-    if (!x) return CJ_POISON_OF(weight);
+    if (!x) return CJ_MISSING("group_norm", x, weight);
     cj_ctx *c = x->ctx;
     cj_normalise_attrs a;
     if (!inputs("group_norm", x, weight, bias, eps, &a)) return c->poison;
@@ -431,7 +430,7 @@ cj_tensor *cj_group_norm(cj_tensor *x, int64_t groups, cj_tensor *weight, cj_ten
 cj_tensor *cj_instance_norm(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, double eps)
 {
     static const char op[] = "instance_norm";
-    if (!x) return CJ_POISON_OF(weight);
+    if (!x) return CJ_MISSING(op, x, weight);
     cj_ctx *c = x->ctx;
     cj_normalise_attrs a;
     if (!inputs(op, x, weight, bias, eps, &a)) return c->poison;
@@ -447,7 +446,7 @@ cj_tensor *cj_instance_norm(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, do
 
 cj_tensor *cj_rms_norm(cj_tensor *x, cj_tensor *weight, double eps)
 {
-    if (!x) return CJ_POISON_OF(weight);
+    if (!x) return CJ_MISSING("rms_norm", x, weight);
     cj_ctx *c = x->ctx;
     cj_normalise_attrs a;
     if (!inputs("rms_norm", x, weight, NULL, eps, &a)) return c->poison;

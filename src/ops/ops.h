@@ -127,7 +127,12 @@ static inline cj_shape cj__shape(const cj_tensor *t)
     return s;
 }
 
-/* Poison of the context of whichever argument is not NULL. */
+/* Usable arguments, of one context without an error (NULL included): false after an error. */
+bool cj__given(const char *op, cj_tensor *const *in, int n);
+/* One of the arguments is NULL: an error of the context of the others, and its poison; NULL where all are. */
+cj_tensor *cj__missing(const char *op, cj_tensor *const *in, int n);
+#define CJ_MISSING(op, ...)                                                                                                                \
+    cj__missing(op, (cj_tensor *[]){ __VA_ARGS__ }, (int)(sizeof((cj_tensor *[]){ __VA_ARGS__ }) / sizeof(cj_tensor *)))
 #define CJ_POISON_OF(t) ((t) ? (t)->ctx->poison : NULL)
 
 #endif

@@ -90,7 +90,7 @@ static bool run_search(cj_call *call)
 {
     const cj_tensor *s = call->in[0], *x = call->in[1];
     const bool shared = s->ndim == 1;
-    const int64_t m = shared || x->ndim == 0 ? x->numel : row_length(x);
+    const int64_t m = shared ? x->numel : row_length(x);
     if (x->numel)
         call->ctx->k->searchsorted(call->ctx->pool, (cj_dtype)s->dtype, s->data, shared, row_length(s), x->data, x->numel / m, m,
                                    *(const int64_t *)call->attrs != 0, (int64_t *)(void *)call->out[0]->data);
@@ -144,7 +144,7 @@ static cj_ordered along(const char *name, int row, cj_tensor *x, int axis, int64
     }
     axis = cj__axis(c, name, axis, x->ndim);
     if (axis < 0) return out;
-    if (row == TOPK && (k < 0 || k > x->shape[axis])) {
+    if (row == TOPK && k > x->shape[axis]) {
         cj__error(c, CJ_EVALUE, "%s: k is %lld, the axis has %lld elements", name, (long long)k, (long long)x->shape[axis]);
         return out;
     }
@@ -173,7 +173,7 @@ static cj_ordered kth(const char *name, cj_tensor *x, int64_t k, int axis)
     cj_ctx *c = x->ctx;
     cj_ordered none = { c->poison, c->poison };
     if (c->error || !cj__usable(c, name, 0, x)) return none;
-    if (x->ndim == 0) x = cj_reshape(x, CJ_SHAPE(1)), axis = axis == -1 ? 0 : axis;
+    if (x->ndim == 0) x = cj_reshape(x, CJ_SHAPE(1));
     axis = cj__axis(c, name, axis, x->ndim);
     if (axis < 0) return none;
     const int64_t n = x->shape[axis];
@@ -193,7 +193,7 @@ cj_ordered cj_median(cj_tensor *x, int axis)
     if (!x) return (cj_ordered){ 0 };
     cj_ctx *c = x->ctx;
     if (c->error || !cj__usable(c, "median", 0, x)) return (cj_ordered){ c->poison, c->poison };
-    if (x->ndim == 0) x = cj_reshape(x, CJ_SHAPE(1)), axis = axis == -1 ? 0 : axis;
+    if (x->ndim == 0) x = cj_reshape(x, CJ_SHAPE(1));
     int at = cj__axis(c, "median", axis, x->ndim);
     if (at < 0) return (cj_ordered){ c->poison, c->poison };
     cj_ordered middle = kth("median", x, (x->shape[at] + 1) / 2, at);
@@ -217,7 +217,7 @@ cj_uniques cj_unique(cj_tensor *x)
 
 cj_tensor *cj_searchsorted(cj_tensor *sorted, cj_tensor *values, const cj_searchsorted_opts *opts)
 {
-    if (!sorted || !values) return CJ_POISON_OF(sorted ? sorted : values);
+    if (!sorted || !values) return CJ_MISSING("searchsorted", sorted, values);
     int64_t right = opts && opts->right;
     cj_tensor *in[2] = { cj_contiguous(sorted), cj_contiguous(values) };
     return cj__apply(&cj__ops_order[SEARCHSORTED], &right, in, 2);

@@ -329,7 +329,7 @@ cj_pooled cj_min_pool(cj_tensor *x, const cj_pool_opts *opts)
 cj_tensor *cj_max_unpool(cj_tensor *x, cj_tensor *index, cj_shape size)
 {
     static const char op[] = "max_unpool";
-    if (!x) return CJ_POISON_OF(index);
+    if (!x) return CJ_MISSING(op, x, index);
     cj_ctx *c = x->ctx;
     if (c->error || !cj__usable(c, op, 0, x) || !cj__usable(c, op, 1, index)) return c->poison;
     if (size.ndim < 1 || size.ndim > 3 || x->ndim < size.ndim)

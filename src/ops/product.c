@@ -44,8 +44,6 @@ static bool infer_matmul(cj_call *call)
 {
     const cj_tensor *a = call->in[0], *b = call->in[1];
     if (!float_pair(call)) return false;
-    if (a->ndim < 2 || b->ndim < 2)
-        return cj__error(call->ctx, CJ_ESHAPE, "matmul: %s x %s are not matrices", cj__tensor_text(a), cj__tensor_text(b));
     if (a->shape[a->ndim - 1] != b->shape[b->ndim - 2])
         return cj__error(call->ctx, CJ_ESHAPE, "matmul: inner sizes differ: %s x %s", cj__tensor_text(a), cj__tensor_text(b));
     int n;
@@ -111,10 +109,12 @@ static bool run_matmul(cj_call *call)
     return true;
 }
 
-/* [.., r, c] as [-1, c]. */
+/* [.., r, c] as [.. * r, c]. */
 static cj_tensor *rows_of(cj_tensor *x)
 {
-    return x->ndim == 2 ? x : cj_reshape(x, CJ_SHAPE(x->shape[x->ndim - 1] ? -1 : 0, x->shape[x->ndim - 1]));
+    int64_t rows = 1;
+    for (int d = 0; d < x->ndim - 1; d++) rows *= x->shape[d];
+    return x->ndim == 2 ? x : cj_reshape(x, CJ_SHAPE(rows, x->shape[x->ndim - 1]));
 }
 
 /* dA = G·Bᵀ, dB = Aᵀ·G; a matrix shared by a batch gets one tall product. */
@@ -145,8 +145,11 @@ static bool infer_linear(cj_call *call)
     if (!float_pair(call)) return false;
     if (w->ndim != 2 || x->ndim < 1 || x->shape[x->ndim - 1] != w->shape[1])
         return cj__error(call->ctx, CJ_ESHAPE, "linear: input %s does not fit weight %s", cj__tensor_text(x), cj__tensor_text(w));
-    if (b && (b->ndim != 1 || b->shape[0] != w->shape[0] || b->dtype != x->dtype))
+    if (b && (b->ndim != 1 || b->shape[0] != w->shape[0]))
         return cj__error(call->ctx, CJ_ESHAPE, "linear: bias %s does not fit weight %s", cj__tensor_text(b), cj__tensor_text(w));
+    if (b && b->dtype != x->dtype)
+        return cj__error(call->ctx, CJ_EDTYPE, "linear: the bias is %s, the input %s", cj_dtype_name((cj_dtype)b->dtype),
+                         cj_dtype_name((cj_dtype)x->dtype));
     int64_t shape[CJ_MAX_DIMS];
     memcpy(shape, x->shape, sizeof shape);
     shape[x->ndim - 1] = w->shape[0];
@@ -189,9 +192,9 @@ static bool define_linear(cj_ctx *c, const void *attrs, cj_tensor *const *in, in
 static void d_linear(cj_vjp_args *v)
 {
     cj_tensor *x = v->in[0], *w = v->in[1], *g = v->g[0];
-    cj_tensor *g2 = g->ndim == 2 ? g : cj_reshape(g, CJ_SHAPE(x->shape[x->ndim - 1] ? x->numel / x->shape[x->ndim - 1] : 0, w->shape[0]));
+    cj_tensor *g2 = rows_of(g);
     /* the weights first: x is free before its gradient needs room */
-    if (v->need[1]) v->gin[1] = cj_matmul(cj_t(g2), x->ndim == 2 ? x : cj_reshape(x, CJ_SHAPE(g2->shape[0], x->shape[x->ndim - 1])));
+    if (v->need[1]) v->gin[1] = cj_matmul(cj_t(g2), rows_of(x));
     if (v->need[0]) {
         v->gin[0] = cj_matmul(g2, w);
         if (x->ndim != 2) v->gin[0] = cj_reshape(v->gin[0], cj__shape(x));
@@ -264,7 +267,7 @@ cj_tensor *cj_matmul(cj_tensor *a, cj_tensor *b)
 
 cj_tensor *cj_linear_op(cj_tensor *x, cj_tensor *weight, cj_tensor *bias)
 {
-    if (!x) return CJ_POISON_OF(weight);
+    if (!x) return CJ_MISSING("linear", x, weight);
     if (x->ctx->error == CJ_OK && cj__usable(x->ctx, "linear", 0, x) && !cj__contiguous(x)) x = cj_contiguous(x);
     if (bias && !(bias->flags & CJ_T_POISON) && bias->st && !cj__contiguous(bias)) bias = cj_contiguous(bias);
     return cj__apply(&cj__ops_product[LINEAR], NULL, (cj_tensor *[]){ x, weight, bias }, bias ? 3 : 2);

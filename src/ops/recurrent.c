@@ -432,7 +432,9 @@ static cj_recurrent_result one_layer(cj_cell cell, cj_tensor *x, layer l, const 
 {
     const cj_recurrent_opts o = opts ? *opts : (cj_recurrent_opts){ 0 };
     network w = { .c = x ? x->ctx : NULL, .cell = cell, .name = names[cell] };
-    if (!x) return (cj_recurrent_result){ CJ_POISON_OF(l.w_hh), CJ_POISON_OF(l.w_hh), cell == CJ_CELL_LSTM ? CJ_POISON_OF(l.w_hh) : NULL };
+    if (!x)
+        return (cj_recurrent_result){ CJ_MISSING(names[cell], x, l.w_ih, l.w_hh), CJ_POISON_OF(l.w_hh),
+                                      cell == CJ_CELL_LSTM ? CJ_POISON_OF(l.w_hh) : NULL };
     cj_recurrent_result r = { 0 };
     if (prepare(&w, &x, &o, false)) {
         if (o.h0 && cj__usable(w.c, w.name, 5, o.h0)) l.h0 = batched(&w, o.h0);

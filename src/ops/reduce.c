@@ -140,6 +140,7 @@ static bool mark_axes(cj_tensor *x, const char *op, const cj_axes *axes, bool on
 {
     for (int d = 0; d < CJ_MAX_DIMS; d++) on[d] = !axes || axes->n == 0;
     if (!axes) return true;
+    if (axes->n < 0 || axes->n > CJ_MAX_DIMS) return cj__error(x->ctx, CJ_EVALUE, "%s: %d axes", op, axes->n);
     for (int i = 0; i < axes->n; i++) {
         int d = cj__axis(x->ctx, op, axes->axis[i], x->ndim);
         if (d < 0) return false;
@@ -236,7 +237,7 @@ cj_tensor *cj_var(cj_tensor *x, const cj_var_opts *o)
     x->ctx->called = was;
     if (cj_is_poison(s)) return s;
     double n = s->numel ? (double)x->numel / (double)s->numel : 0;
-    return cj_mul_scalar(s, 1 / (v.biased ? n : n - 1));
+    return cj_mul_scalar(s, n > 0 ? 1 / (v.biased ? n : n - 1) : NAN); /* of nothing there is none */
 }
 
 /* max + log sum exp(x - max); an infinite maximum is not subtracted (inf - inf). */

@@ -137,7 +137,7 @@ static cj_tensor *apply(int row, cj_tensor *x, cj_tensor *boxes, const roi_attrs
 
 static cj_tensor *region(int row, cj_tensor *x, cj_tensor *boxes, const cj_roi_opts *opts)
 {
-    if (!x) return CJ_POISON_OF(boxes);
+    if (!x) return CJ_MISSING(cj__ops_roi[row].name, x, boxes);
     cj_ctx *c = x->ctx;
     const char *op = cj__ops_roi[row].name;
     cj_roi_opts o = opts ? *opts : (cj_roi_opts){ 0 };

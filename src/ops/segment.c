@@ -477,7 +477,7 @@ static bool segments_ok(const char *op, cj_tensor *x, cj_tensor *ids, int64_t se
 }
 cj_tensor *cj_segment_sum(cj_tensor *x, cj_tensor *ids, int64_t segments)
 {
-    if (!x || !ids) return CJ_POISON_OF(x ? x : ids);
+    if (!x || !ids) return CJ_MISSING("segment_sum", x, ids);
     if (!segments_ok("segment_sum", x, ids, segments)) return x->ctx->poison;
     const cj_called was = cj__called(x->ctx, "segment_sum", "id");
     return cj__called_done(x->ctx, was, cj__segment_sum(x, 0, as_index(ids), segments));
@@ -485,7 +485,7 @@ cj_tensor *cj_segment_sum(cj_tensor *x, cj_tensor *ids, int64_t segments)
 static cj_tensor *of_segments(int row, cj_tensor *x, cj_tensor *ids, int64_t segments)
 {
     const cj_op *op = &cj__ops_segment[row];
-    if (!x || !ids) return CJ_POISON_OF(x ? x : ids);
+    if (!x || !ids) return CJ_MISSING(op->name, x, ids);
     if (!segments_ok(op->name, x, ids, segments)) return x->ctx->poison;
     if (row == SEGMENT_MEAN && !cj_dtype_is_float((cj_dtype)x->dtype))
         return cj_fail(x->ctx, CJ_EDTYPE, "segment_mean: the input is %s; cast it to a float type", dtype_of(x));
@@ -499,7 +499,7 @@ cj_tensor *cj_segment_max(cj_tensor *x, cj_tensor *ids, int64_t segments) { retu
 cj_tensor *cj_scatter_reduce(cj_tensor *x, int axis, cj_tensor *index, cj_tensor *source, cj_combine how, const cj_scatter_opts *opts)
 {
     static const char op[] = "scatter_reduce";
-    if (!x || !index || !source) return CJ_POISON_OF(x ? x : index ? index : source);
+    if (!x || !index || !source) return CJ_MISSING(op, x, index, source);
     cj_ctx *c = x->ctx;
     if (!usable(op, (cj_tensor *[]){ x, index, source }, 3) || (axis = cj__axis(c, op, axis, x->ndim)) < 0) return c->poison;
     if ((unsigned)how > CJ_COMBINE_MIN) return cj_fail(c, CJ_EVALUE, "%s: %d is no cj_combine", op, (int)how);
@@ -521,7 +521,7 @@ cj_tensor *cj_scatter_reduce(cj_tensor *x, int axis, cj_tensor *index, cj_tensor
 cj_tensor *cj_embedding_bag(cj_tensor *weight, cj_tensor *indices, cj_tensor *offsets, cj_combine mode, const cj_embedding_bag_opts *opts)
 {
     static const char op[] = "embedding_bag";
-    if (!weight || !indices) return CJ_POISON_OF(weight ? weight : indices);
+    if (!weight || !indices) return CJ_MISSING(op, weight, indices);
     cj_ctx *c = weight->ctx;
     cj_tensor *factors = opts ? opts->per_sample_weights : NULL;
     if (!usable(op, (cj_tensor *[]){ weight, indices, offsets ? offsets : indices, factors ? factors : weight }, 4)) return c->poison;

@@ -99,10 +99,7 @@ static bool run_matmul(cj_call *call)
     if (call->out[0]->numel) call->ctx->k->csr_matmul(call->ctx->pool, &s, (cj_dtype)x->dtype, v->data, x->data, call->out[0]->data);
     return true;
 }
-static double flops_matmul(const cj_call *call)
-{
-    return 2.0 * (double)call->in[COLUMNS]->numel * (double)(call->in[SECOND]->ndim > 1 ? call->in[SECOND]->shape[1] : 1);
-}
+static double flops_matmul(const cj_call *call) { return 2.0 * (double)call->in[COLUMNS]->numel * (double)call->in[SECOND]->shape[1]; }
 
 static bool infer_sampled(cj_call *call)
 {

@@ -170,7 +170,7 @@ cj_tensor *cj_local_response_norm(cj_tensor *x, int64_t size, const cj_lrn_opts 
 cj_tensor *cj_weight_norm(cj_tensor *v, cj_tensor *g, int axis)
 {
     static const char op[] = "weight_norm";
-    if (!v || !g) return v ? cj_fail(v->ctx, CJ_EVALUE, "%s: g is NULL", op) : CJ_POISON_OF(g);
+    if (!v || !g) return CJ_MISSING(op, v, g);
     cj_ctx *c = v->ctx;
     if (c->error || !cj__usable(c, op, 0, v) || !cj__usable(c, op, 1, g)) return c->poison;
     int64_t apart = -1;
@@ -207,7 +207,7 @@ static bool spectral_vector(const cj_tensor *w, const char *what, const cj_tenso
 cj_spectral cj_spectral_norm(cj_tensor *w, cj_tensor *u, const cj_spectral_opts *opts)
 {
     static const char op[] = "spectral_norm";
-    if (!w) return (cj_spectral){ CJ_POISON_OF(u), CJ_POISON_OF(u) };
+    if (!w) return (cj_spectral){ CJ_MISSING(op, w, u), CJ_POISON_OF(u) };
     cj_ctx *c = w->ctx;
     cj_spectral_opts o = opts ? *opts : (cj_spectral_opts){ 0 };
     const cj_spectral poison = { c->poison, c->poison };

@@ -41,7 +41,7 @@ static bool run_assign(cj_call *call)
     cj_tensor *dst = call->in[0], *src = call->in[1];
     int64_t stride[CJ_MAX_DIMS];
     onto_strides(dst, src, stride);
-    if (dst->numel && !(dst->data == src->data && dst->dtype == src->dtype && memcmp(stride, dst->stride, dst->ndim * sizeof *stride) == 0))
+    if (dst->numel && !(dst->data == src->data && memcmp(stride, dst->stride, dst->ndim * sizeof *stride) == 0))
         call->ctx->k->copy(call->ctx->pool, dst->ndim, dst->shape, (cj_dtype)src->dtype, src->data, stride, (cj_dtype)dst->dtype, dst->data,
                            dst->stride);
     return true;
@@ -108,12 +108,35 @@ const cj_op cj__ops_write[] = {
 };
 CJ_OP_TABLE(write);
 
+/* The first byte of a view that is not empty, and the one behind its last. */
+static void extent(const cj_tensor *t, const char **begin, const char **end)
+{
+    int64_t low = 0, high = 1;
+    for (int d = 0; d < t->ndim; d++) *(t->stride[d] < 0 ? &low : &high) += (t->shape[d] - 1) * t->stride[d];
+    *begin = t->data + low * (int64_t)cj_dtype_size((cj_dtype)t->dtype);
+    *end = t->data + high * (int64_t)cj_dtype_size((cj_dtype)t->dtype);
+}
+
+/* The source, or a copy of it where the write would change what it has still to read: the two lie over each other, and not element on element. */
+static cj_tensor *apart(const cj_tensor *dst, cj_tensor *src)
+{
+    if (cj_is_poison(dst) || cj_is_poison(src) || dst->st != src->st || !dst->numel || !src->numel) return src;
+    if (dst->data == src->data && dst->ndim == src->ndim && memcmp(dst->shape, src->shape, dst->ndim * sizeof dst->shape[0]) == 0 &&
+        memcmp(dst->stride, src->stride, dst->ndim * sizeof dst->stride[0]) == 0)
+        return src;
+    const char *begin[2], *end[2];
+    extent(dst, &begin[0], &end[0]);
+    extent(src, &begin[1], &end[1]);
+    return begin[0] < end[1] && begin[1] < end[0] ? cj_clone(src) : src;
+}
+
 static cj_tensor *write(int row, const void *attrs, cj_tensor **in, int n)
 {
     cj_ctx *c = NULL;
     for (int i = 0; i < n && !c; i++)
         if (in[i]) c = in[i]->ctx;
     if (!c) return NULL;
+    in[n - 1] = apart(in[0], in[n - 1]);
     return cj__apply_n(c, &cj__ops_write[row], attrs, in, n, (cj_tensor *[1]){ 0 }) ? in[0] : c->poison;
 }
 cj_tensor *cj_assign_(cj_tensor *dst, cj_tensor *src) { return write(ASSIGN, NULL, (cj_tensor *[]){ dst, src }, 2); }
