@@ -48,24 +48,29 @@ static const cj_op checkpoint_op = { .name = "checkpoint",
                                      .save_in = ~0u,
                                      .vjp = d_checkpoint };
 
-/* Tensors from before the recording that the nodes from `from` on read and that need gradients. */
-static int outside(cj_ctx *c, int64_t from, cj_tensor *const *in, int n, cj_tensor **found, int room)
+/* Is t from before the recording that begins with node `from`, and does it need gradients? */
+static bool is_outside(cj_tensor *t, int64_t from) { return cj__requires(t) && !(t->node && t->node->seq >= from); }
+
+/* Notes t unless it is known; false where there is no room. */
+static bool note(cj_tensor *t, cj_tensor *const *listed, int n, cj_tensor **found, int *m, int room)
+{
+    for (int k = 0; k < n; k++)
+        if (listed[k] == t) return true;
+    for (int k = 0; k < *m; k++)
+        if (found[k] == t) return true;
+    if (*m == room) return false;
+    found[(*m)++] = t;
+    return true;
+}
+
+/* What the function reads or returns from outside, beside the listed arguments, that needs gradients; -1: more than there is room for. */
+static int outside(cj_ctx *c, int64_t from, cj_tensor *result, cj_tensor *const *listed, int n, cj_tensor **found, int room)
 {
     int m = 0;
-    for (int64_t s = from; s < c->tape_n; s++) {
-        cj_node *node = c->tape[s];
-        for (int i = 0; node && i < node->nin; i++) {
-            cj_tensor *t = node->in[i];
-            if (!cj__requires(t) || (t->node && t->node->seq >= from)) continue;
-            bool known = false;
-            for (int k = 0; k < n && !known; k++) known = in[k] == t;
-            for (int k = 0; k < m && !known; k++) known = found[k] == t;
-            if (known) continue;
-            if (m == room) return -1;
-            found[m++] = t;
-        }
-    }
-    return m;
+    for (int64_t s = from; s < c->tape_n; s++)
+        for (int i = 0; c->tape[s] && i < c->tape[s]->nin; i++)
+            if (is_outside(c->tape[s]->in[i], from) && !note(c->tape[s]->in[i], listed, n, found, &m, room)) return -1;
+    return is_outside(result, from) && !note(result, listed, n, found, &m, room) ? -1 : m;
 }
 
 cj_tensor *cj_checkpoint(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *in, int n)
@@ -79,28 +84,31 @@ cj_tensor *cj_checkpoint(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *in, 
         if (!cj__usable(c, "checkpoint", i, in[i])) return c->poison;
     if (!c->grad_enabled || c->fwd_limit) return fn(c, user, in, n);
     checkpoint_attrs a = { .fn = fn, .user = user, .rng = c->rng, .listed = n };
-    cj_tensor **all = cj__alloc(c, CJ_MAX_INPUTS * sizeof *all), *y = c->poison;
+    const size_t bytes = 2 * CJ_MAX_INPUTS * sizeof(cj_tensor *);
+    cj_tensor **all = cj__alloc(c, bytes), **alias = all + CJ_MAX_INPUTS, *y = c->poison;
     int frame = all ? cj__frame_open(c) : 0;
     if (!frame) {
-        cj__free(c, all, CJ_MAX_INPUTS * sizeof *all);
+        cj__free(c, all, bytes);
         return c->poison;
     }
-    int64_t from = c->tape_n;
-    cj_tensor *inside = fn(c, user, in, n);
+    const int64_t start = c->tape_n;
+    for (int i = 0; i < n; i++) alias[i] = cj__alias(in[i]); /* as in the second run: who reads in[i] itself reads from outside */
+    const int64_t from = c->tape_n;
+    cj_tensor *inside = c->error ? c->poison : fn(c, user, alias, n);
     if (!c->error && cj_is_poison(inside)) cj__error(c, CJ_EVALUE, "checkpoint: the function returned NULL");
-    int m = c->error ? -1 : outside(c, from, in, n, all + n, CJ_MAX_INPUTS - n);
+    int m = c->error ? -1 : outside(c, from, inside, alias, n, all + n, CJ_MAX_INPUTS - n);
     if (m < 0 && !c->error) cj__error(c, CJ_EVALUE, "checkpoint: the function reads more than %d tensors", CJ_MAX_INPUTS);
     if (!c->error) {
         memcpy(all, in, (size_t)n * sizeof *all);
         bool differentiable = cj__requires(inside);
         y = cj_detach(inside);
-        cj__tape_drop(c, from);
+        cj__tape_drop(c, start);
         cj_call call = { c, &checkpoint_op, &a, all, &y, n + m, 1 };
         if (differentiable && !cj_is_poison(y) && !cj__tape_add(c, &call)) y = c->poison;
     } else {
-        cj__tape_drop(c, from);
+        cj__tape_drop(c, start);
     }
-    cj__free(c, all, CJ_MAX_INPUTS * sizeof *all);
+    cj__free(c, all, bytes);
     cj__frame_close(c, frame, &y, 1);
     return y;
 }

@@ -60,6 +60,12 @@ static void d_custom(cj_vjp_args *v)
         return;
     }
     b->def.vjp(v->ctx, b->payload, v->in, v->out[0], v->g[0], v->gin);
+    for (int i = 0; i < v->nin && !v->ctx->error; i++) {
+        const cj_tensor *x = v->in[i], *g = v->gin[i];
+        if (!cj_is_poison(g) && (g->ndim != x->ndim || memcmp(g->shape, x->shape, x->ndim * sizeof x->shape[0]) != 0))
+            cj__error(v->ctx, CJ_ESHAPE, "backward of %s: the gradient of argument %d has shape %s, the argument %s", b->def.name, i + 1,
+                      cj__tensor_text(g), cj__tensor_text(x));
+    }
 }
 
 #define ROW(extra)                                                                                                                         \
@@ -79,6 +85,7 @@ cj_tensor *cj_custom(cj_ctx *c, const cj_custom_op *op, cj_tensor *const *in)
     if (op->nin < 1 || op->nin > 16) return cj_fail(c, CJ_EVALUE, "%s: %d inputs, 1 to 16 are possible", op->name, op->nin);
     if (op->payload_size > CJ_MAX_ATTR_BYTES)
         return cj_fail(c, CJ_EVALUE, "%s: payload of %zu bytes, at most %d are possible", op->name, op->payload_size, CJ_MAX_ATTR_BYTES);
+    if (op->payload_size && !op->payload) return cj_fail(c, CJ_EVALUE, "%s: the payload is NULL", op->name);
     if (!in) return cj_fail(c, CJ_EVALUE, "%s: the inputs are NULL", op->name);
     cj_tensor *x[16];
     for (int i = 0; i < op->nin; i++) {

@@ -2,7 +2,8 @@
  *
  * A chain (group) is open while further elementwise steps of the same shape and compute type may join it.  It is placed where it closes: when a step that
  * is not elementwise-aligned with it reads one of its values, when something is written, or at the end.  Until then nobody has read what it makes, so running its members
- * later than they were recorded changes nothing.  The members are the same instructions that eager mode runs, so the bits are the same.
+ * later than they were recorded changes nothing.  The members are the same instructions that eager mode runs, so the bits are the same
+ * (of bf16 and f16 what stays inside is not rounded).
  */
 #include "grad/plan.h"
 #include "ops/product.h"

@@ -127,6 +127,10 @@ cj_gradcheck_result cj_gradcheck(cj_ctx *c, cj_fn fn, void *user, cj_tensor *con
     if (o.step == 0) o.step = 1e-6;
     if (o.tolerance == 0) o.tolerance = 1e-6;
     if (!c || n < 1 || n > MAX_ARGS) return r;
+    if (!fn || !x) {
+        cj__error(c, CJ_EVALUE, "gradcheck: the function or its inputs are NULL");
+        return r;
+    }
     cj_scope s = cj_scope_open(c);
     cj_tensor *at[MAX_ARGS];
     bool ok = cj__cancel_check(c);

@@ -677,7 +677,7 @@ cj_plan_stats cj_plan_statistics(const cj_plan *p)
 
 bool cj_plan_print(const cj_plan *p, FILE *f)
 {
-    if (!p || !p->current || !p->current->compiled) return false;
+    if (!p || !f || !p->current || !p->current->compiled) return false;
     const cj_compiled *k = p->current->compiled;
     static const char *const names[] = {
 #define X(name, arity) #name,

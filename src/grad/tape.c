@@ -367,6 +367,8 @@ bool cj_grad(cj_tensor *y, cj_tensor *const *x, int n, cj_tensor **out, const cj
     if (!cj__cancel_check(c)) return false;
     if (n < 0 || (n && (!x || !out))) return cj__error(c, CJ_EVALUE, "grad: the list of x or the room for results is NULL");
     if (o.allow_unused && cj__usable(c, "grad", 0, y) && !(y->flags & (CJ_T_REQUIRES | CJ_T_CUT))) {
+        for (int i = 0; i < n; i++)
+            if (!cj__usable(c, "grad", i + 1, x[i])) return false;
         for (int i = 0; i < n; i++) out[i] = cj_zeros_like(x[i]);
         return c->error == CJ_OK;
     }

@@ -264,7 +264,7 @@ bool cj__trace_same(cj_ctx *c, const cj_trace *a, const cj_trace *b)
                 "capture: call %d was %s (%s:%d) in the first run and %s (%s:%d) in the second; a step must do the same every time", i + 1,
                 x->op->name, base_name(x->file), x->line, y->op->name, base_name(y->file), y->line);
         if (!same_attrs(x, y)) {
-            if (x->op->attr_size == sizeof(double))
+            if (x->op->ew && cj__ew_has_scalar((cj_ew_code)(x->op->ew - 1)))
                 return cj__error(
                     c, CJ_ECAPTURE,
                     "capture: call %d, %s (%s:%d), had the number %.9g in the first run and %.9g in the second; pass it as a 0-d tensor",

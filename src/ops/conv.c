@@ -353,6 +353,7 @@ bool cj__per_axis(cj_ctx *c, const char *op, const char *what, int64_t nd, int64
         int64_t value = each.ndim ? each.dim[d] : all;
         if (value < least)
             return cj__error(c, CJ_EVALUE, "%s: %s %lld; at least %lld expected", op, what, (long long)value, (long long)least);
+        if (value > INT32_MAX) return cj__error(c, CJ_EVALUE, "%s: %s %lld; at most %d is possible", op, what, (long long)value, INT32_MAX);
         out[3 - nd + d] = value;
     }
     return true;
@@ -378,6 +379,7 @@ static bool attrs_of(cj_ctx *c, const cj_tensor *x, const cj_tensor *w, const cj
         !cj__per_axis(c, "conv", "dilation", a->nd, o->dilation ? o->dilation : 1, o->dilations, 1, a->dilation))
         return false;
     memcpy(a->high, a->low, sizeof a->high);
+    if ((unsigned)o->border > CJ_FULL) return cj__error(c, CJ_EVALUE, "conv: %d is no cj_border", (int)o->border);
     if (o->border == CJ_VALID) return true;
     if (o->padding || o->paddings.ndim) return cj__error(c, CJ_EVALUE, "conv: a padding is given and a border too");
     int64_t kernel[3];
@@ -507,6 +509,7 @@ cj_tensor *cj_pad(cj_tensor *x, cj_shape before, cj_shape after, const cj_pad_op
     cj_ctx *c = x->ctx;
     cj_pad_opts o = opts ? *opts : (cj_pad_opts){ 0 };
     if (c->error || !cj__usable(c, "pad", 0, x)) return c->poison;
+    if ((unsigned)o.mode > CJ_PAD_REPLICATE) return cj_fail(c, CJ_EVALUE, "pad: %d is no cj_pad_mode", (int)o.mode);
     if (before.ndim != after.ndim || before.ndim < 1 || before.ndim > x->ndim)
         return cj_fail(c, CJ_ESHAPE, "pad: widths for %d and %d axes of %s; both sides need the same number of last axes", before.ndim,
                        after.ndim, cj__tensor_text(x));
@@ -516,6 +519,8 @@ cj_tensor *cj_pad(cj_tensor *x, cj_shape before, cj_shape after, const cj_pad_op
         int64_t n = x->shape[first + d], low = before.dim[d], high = after.dim[d];
         if (low < 0 || high < 0)
             return cj_fail(c, CJ_EVALUE, "pad: widths %lld and %lld; slices cut, pads do not", (long long)low, (long long)high);
+        if (low > INT32_MAX || high > INT32_MAX)
+            return cj_fail(c, CJ_EVALUE, "pad: widths %lld and %lld; at most %d is possible", (long long)low, (long long)high, INT32_MAX);
         int64_t most = o.mode == CJ_PAD_REFLECT ? n - 1 : o.mode == CJ_PAD_CYCLIC ? n : INT64_MAX;
         if (o.mode != CJ_PAD_ZERO && (low || high) && (low > most || high > most || n == 0))
             return cj_fail(c, CJ_EVALUE, "pad: widths %lld and %lld are too large for an axis of %lld in this mode", (long long)low,

@@ -129,9 +129,9 @@ static cj_tensor *put(cj_tensor *g, cj_tensor *place, const window_attrs *a);
 /* [planes, positions] of a tensor whose last nd axes are spatial. */
 static cj_tensor *planes_of(cj_tensor *t, int64_t nd)
 {
-    int64_t positions = 1;
-    for (int d = t->ndim - (int)nd; d < t->ndim; d++) positions *= t->shape[d];
-    return cj_reshape(t, CJ_SHAPE(positions ? t->numel / positions : 0, positions));
+    int64_t planes = 1, positions = 1;
+    for (int d = 0; d < t->ndim; d++) *(d < t->ndim - (int)nd ? &planes : &positions) *= t->shape[d];
+    return cj_reshape(t, CJ_SHAPE(planes, positions));
 }
 
 /* Values g put at these places of planes of the given sizes, zero elsewhere. */
@@ -258,6 +258,7 @@ static bool attrs_of(cj_ctx *c, const char *op, const cj_tensor *x, const cj_poo
                              (long long)(a->dilation[d] * (a->kernel[d] - 1) + 1), (long long)(a->in[d] + 2 * a->low[d]));
         a->out[d] = (room + (o->ceil_mode ? a->stride[d] - 1 : 0)) / a->stride[d] + 1;
         if (o->ceil_mode && (a->out[d] - 1) * a->stride[d] >= a->in[d] + a->low[d]) a->out[d]--; /* the last window begins inside */
+        if (a->out[d] == 1) a->stride[d] = 1;                                                    /* there is no next one */
     }
     return true;
 }
@@ -404,7 +405,7 @@ static bool adaptive_ok(const char *op, const cj_tensor *x, cj_shape size)
     if (size.ndim < 1 || size.ndim > 3 || x->ndim < size.ndim)
         return cj__error(c, CJ_ESHAPE, "%s: %d sizes for %s", op, size.ndim, cj__tensor_text(x));
     for (int d = 0; d < size.ndim; d++)
-        if (size.dim[d] < 1 || x->shape[x->ndim - size.ndim + d] < 1)
+        if (size.dim[d] < 1 || size.dim[d] > INT32_MAX || x->shape[x->ndim - size.ndim + d] < 1)
             return cj__error(c, CJ_EVALUE, "%s: size %lld from an axis of %lld", op, (long long)size.dim[d],
                              (long long)x->shape[x->ndim - size.ndim + d]);
     return true;
@@ -448,6 +449,9 @@ cj_tensor *cj_adaptive_max_pool(cj_tensor *x, cj_shape size)
     for (int d = 0; d < size.ndim; d++) {
         int axis = x->ndim - size.ndim + d;
         int64_t in = x->shape[axis], out = size.dim[d];
+        if (out > CJ_MAX_INPUTS)
+            return cj_fail(c, CJ_EVALUE, "adaptive_max_pool: %lld windows along an axis, at most %d are possible", (long long)out,
+                           CJ_MAX_INPUTS);
         cj_tensor **part = cj__alloc(c, (size_t)out * sizeof *part);
         if (!part) return c->poison;
         for (int64_t i = 0; i < out; i++)
