@@ -195,9 +195,9 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
     X(linear_null, CJ_EVALUE, "linear: argument 2 is NULL", cj_linear_op(F(2, 2), NULL, NULL))                                             \
     X(ce_null, CJ_EVALUE, "cross_entropy: argument 2 is NULL", cj_cross_entropy(F(2, 2), NULL))                                            \
     X(mse_null, CJ_EVALUE, "mse_loss: argument 2 is NULL", cj_mse_loss(F(2, 2), NULL))                                                     \
-    X(embedding_null, CJ_EVALUE, "embedding: argument 2 is NULL", cj_embedding(F(2, 2), NULL))                                              \
+    X(embedding_null, CJ_EVALUE, "embedding: argument 2 is NULL", cj_embedding(F(2, 2), NULL))                                             \
     X(gather_null, CJ_EVALUE, "gather: argument 2 is NULL", cj_gather(F(2, 2), 0, NULL))                                                   \
-    X(attention_null, CJ_EVALUE, "attention: argument 3 is NULL", cj_attention(F(2, 2), F(2, 2), NULL))                                   \
+    X(attention_null, CJ_EVALUE, "attention: argument 3 is NULL", cj_attention(F(2, 2), F(2, 2), NULL))                                    \
     X(scope_return_null, CJ_EVALUE, "cj_scope_return: argument 1 is NULL", cj_scope_return(cj_scope_open(c), NULL))                        \
     X(forward_null, CJ_EVALUE, "forward: the module is NULL", cj_forward(NULL, F(2)))                                                      \
     X(at_null, CJ_EVALUE, "cj_at: the index is NULL", (cj_at(F(2), NULL), c->poison))                                                      \

@@ -406,7 +406,7 @@ static void one_value_that_is_not_finite(void **state)
             cj_tensor *there = (cj_watch_nonfinite(c, false), cj_log(view));
             assert_true(isinf(cj_item(cj_min(there))));
             assert_false(cj_watch_nonfinite(c, true));
-            cj_sub(there, there); /* NaN from an infinity that was there */
+            cj_sub(there, there);                             /* NaN from an infinity that was there */
             cj_masked_fill(x, cj_eq_scalar(x, 0), -INFINITY); /* these only move what is given to them */
             cj_cast(cj_full(c, 1e30, CJ_SCALAR, CJ_F32), CJ_F16);
             assert_ok(c);

@@ -102,9 +102,9 @@ cj_tensor *cj_hvp(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, cj_tenso
         if (t[i]) cj__tangent_set(leaf[i], level, t[i]);
     cj_tensor *y = value_of(c, "hvp", fn, user, leaf, n);
     cj_grad_mode(c, was);
-    if (y) cj_grad(y, leaf, n, g, &(cj_grad_opts){ .allow_unused = true });
+    const bool ok = y && cj_grad(y, leaf, n, g, &(cj_grad_opts){ .allow_unused = true });
     cj__level_close(c);
-    if (c->error) return c->poison;
+    if (!ok) return c->poison;
     for (int i = 0; i < n; i++) {
         cj_tensor *d = cj__tangent_at(g[i], level);
         out[i] = d ? cj_detach(d) : cj_zeros_like(x[i]);
@@ -205,7 +205,7 @@ bool cj_per_example_grad(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *x, i
         cj_tensor *loss = value_of(c, "per_example_grad", fn, user, one, m);
         cj_grad_mode(c, was);
         ok = loss && cj_grad(loss, x, n, got, &(cj_grad_opts){ .allow_unused = true });
-        for (int i = 0; i < n; i++) g[(int64_t)i * examples + e] = got[i];
+        for (int i = 0; i < n && ok; i++) g[(int64_t)i * examples + e] = got[i];
     }
     for (int i = 0; i < n && ok; i++) {
         out[i] = cj_stack(g + (int64_t)i * examples, (int)examples, 0);

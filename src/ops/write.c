@@ -120,7 +120,7 @@ static void extent(const cj_tensor *t, const char **begin, const char **end)
 /* The source, or a copy of it where the write would change what it has still to read: the two lie over each other, and not element on element. */
 static cj_tensor *apart(const cj_tensor *dst, cj_tensor *src)
 {
-    if (cj_is_poison(dst) || cj_is_poison(src) || dst->st != src->st || !dst->numel || !src->numel) return src;
+    if (!dst || !src || cj_is_poison(dst) || cj_is_poison(src) || dst->st != src->st || !dst->numel || !src->numel) return src;
     if (dst->data == src->data && dst->ndim == src->ndim && memcmp(dst->shape, src->shape, dst->ndim * sizeof dst->shape[0]) == 0 &&
         memcmp(dst->stride, src->stride, dst->ndim * sizeof dst->stride[0]) == 0)
         return src;
