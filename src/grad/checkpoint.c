@@ -99,7 +99,7 @@ cj_tensor *cj_checkpoint(cj_ctx *c, cj_fn fn, void *user, cj_tensor *const *in, 
     int m = c->error ? -1 : outside(c, from, inside, alias, n, all + n, CJ_MAX_INPUTS - n);
     if (m < 0 && !c->error) cj__error(c, CJ_EVALUE, "checkpoint: the function reads more than %d tensors", CJ_MAX_INPUTS);
     if (!c->error) {
-        memcpy(all, in, (size_t)n * sizeof *all);
+        for (int i = 0; i < n; i++) all[i] = in[i];
         bool differentiable = cj__requires(inside);
         y = cj_detach(inside);
         cj__tape_drop(c, start);
