@@ -472,17 +472,19 @@ cj_tensor *cj_conv_transpose(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, c
     if (weight->shape[0] != x->shape[1])
         return cj_fail(c, CJ_ESHAPE, "%s: the weight %s is for %lld channels, the input %s has %lld", op, cj__tensor_text(weight),
                        (long long)weight->shape[0], cj__tensor_text(x), (long long)x->shape[1]);
+    cj_shape rest = { .ndim = (int)a.nd };
     memcpy(a.high, a.low, sizeof a.high);
     spatial(x, a.nd, in);
     spatial(weight, a.nd, kernel);
     for (int d = 3 - (int)a.nd; d < 3; d++) {
         if (extra[d] >= a.stride[d] && extra[d] >= a.dilation[d])
             return cj_fail(c, CJ_EVALUE, "%s: output_padding %lld is not smaller than stride or dilation", op, (long long)extra[d]);
-        a.size[d] = (in[d] - 1) * a.stride[d] - 2 * a.low[d] + a.dilation[d] * (kernel[d] - 1) + extra[d] + 1;
+        if (extra[d] >= a.stride[d]) rest.dim[d - (3 - a.nd)] = extra[d] - a.stride[d] + 1; /* no window of that many more: zeros */
+        a.size[d] = (in[d] - 1) * a.stride[d] - 2 * a.low[d] + a.dilation[d] * (kernel[d] - 1) + extra[d] - rest.dim[d - (3 - a.nd)] + 1;
         if (a.size[d] < 1)
             return cj_fail(c, CJ_ESHAPE, "%s: padding %lld leaves nothing of %s", op, (long long)a.low[d], cj__tensor_text(x));
     }
-    return with_bias(apply(DATA, x, weight, a, NULL), bias, op);
+    return with_bias(cj_pad(apply(DATA, x, weight, a, NULL), (cj_shape){ .ndim = (int)a.nd }, rest, NULL), bias, op);
 }
 
 /* Position of every element of the padded axis in x. */
@@ -547,7 +549,7 @@ cj_tensor *cj_pad(cj_tensor *x, cj_shape before, cj_shape after, const cj_pad_op
     }
     if (o.value == 0) return cj__as_strided_scatter(x, &s);
     cj_tensor *middle = cj__as_strided_scatter(cj_ones_like(x), &s);
-    return cj_where(cj_gt_scalar(middle, 0), cj__as_strided_scatter(x, &s), cj__const(x, o.value));
+    return cj_where(cj_gt_scalar(middle, 0), cj__as_strided_scatter(x, &s), cj__const_as(x, o.value));
 }
 
 cj_tensor *cj_locally_connected(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_conv_opts *opts)

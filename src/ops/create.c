@@ -105,6 +105,11 @@ cj_tensor *cj__const(const cj_tensor *t, double value)
     return full_at(t->ctx, value, 0, NULL, CJ_F32, device);
 }
 
+cj_tensor *cj__const_as(const cj_tensor *t, double value)
+{
+    return t->flags & CJ_T_POISON ? t->ctx->poison : full_at(t->ctx, value, 0, NULL, (cj_dtype)t->dtype, t->st->device);
+}
+
 cj_tensor *cj__zeros_for(const cj_tensor *x, const cj_tensor *g)
 {
     if (g->flags & CJ_T_POISON || !g->st) return g->ctx->poison;

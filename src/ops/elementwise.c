@@ -602,5 +602,5 @@ cj_tensor *cj_masked_fill(cj_tensor *x, cj_tensor *mask, double value)
     if (!cj__broadcast(x->ndim, x->shape, mask->ndim, mask->shape, &ndim, shape))
         return cj_fail(c, CJ_ESHAPE, "masked_fill: input %s and mask %s do not broadcast", cj__tensor_text(x), cj__tensor_text(mask));
     const cj_called was = cj__called(c, "masked_fill", NULL);
-    return cj__called_done(c, was, cj_where(mask, cj__const(x, value), x));
+    return cj__called_done(c, was, cj_where(mask, cj__const_as(x, value), x));
 }

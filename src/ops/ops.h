@@ -75,6 +75,7 @@ cj_tensor *cj__ew_bwd(cj_ew_code code, cj_tensor *a, cj_tensor *g);
 bool cj__full_value(const cj_op *op, const void *attrs, double *value);
 /* A 0-d f32 constant where t lives. */
 cj_tensor *cj__const(const cj_tensor *t, double value);
+cj_tensor *cj__const_as(const cj_tensor *t, double value); /* the same in t's dtype */
 /* For derivatives: zeros like the input x, whose data may be gone, where its gradient g lives. */
 cj_tensor *cj__zeros_for(const cj_tensor *x, const cj_tensor *g);
 
