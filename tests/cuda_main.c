@@ -100,6 +100,15 @@ const char *named(const char *name, const char *part)
     return label;
 }
 
+/* The end of a check: scopes of the host and of the device, and what went wrong in them. */
+static void close_both(cj_scope a, cj_scope b)
+{
+    cj_scope_close(b);
+    cj_scope_close(a);
+    cj_clear(host);
+    cj_clear(device);
+}
+
 /* ---- draws: to the bit -------------------------------------------------------------------------------------------------------------------------------- */
 
 static void check_draws(void)
@@ -127,10 +136,7 @@ static void check_draws(void)
                 dtype_name = cj_dtype_name(types[t]);
                 report(worst == 0 && cj_ok(device) && cj_ok(host), named(names[kind], "bits"), cj_message(device), worst);
             }
-    cj_scope_close(b);
-    cj_scope_close(a);
-    cj_clear(host);
-    cj_clear(device);
+    close_both(a, b);
     dtype_name = "";
 }
 
@@ -155,10 +161,7 @@ static void check_writes(void)
     report(worst <= 1, "assign_, add_, write_slice_", cj_message(device), worst);
     worst = compare(z[1], z[0], 1e-6, 1);
     report(worst <= 1, "add_ to a transposed view", cj_message(device), worst);
-    cj_scope_close(b);
-    cj_scope_close(a);
-    cj_clear(host);
-    cj_clear(device);
+    close_both(a, b);
 }
 
 /* In a context with a device, tensors of the host are worked on there; a graph is sorted there and used on the device. */
@@ -177,10 +180,7 @@ static void check_both_sides(void)
     report(worst == 0, "tensors of the host beside a device", cj_message(device), worst);
     worst = compare(y[1], y[0], 1e-6, 9);
     report(worst <= 1, "csr_from_dense, csr_matmul", cj_message(device), worst);
-    cj_scope_close(b);
-    cj_scope_close(a);
-    cj_clear(host);
-    cj_clear(device);
+    close_both(a, b);
 }
 
 /* A bad index is clamped; the next look at a value says so, and the context works again after cj_clear. */

@@ -7,6 +7,8 @@
  * A storage met for the first time must be one of three things: made by an operator of this step, a listed input, or persistent.  Anything else could not be found again
  * when the plan runs, so it is an error that names the operator and the line.
  */
+#include <math.h>
+
 #include "grad/plan.h"
 
 struct cj_region_block {
@@ -253,6 +255,9 @@ static const char *base_name(const char *file)
     return slash ? slash + 1 : file ? file : "?";
 }
 
+/* Eight bytes of attributes are a double, an integer or a pointer; read as a double the latter two are tiny. */
+static bool is_number(const void *attrs) { return fpclassify(*(const double *)attrs) != FP_SUBNORMAL; }
+
 bool cj__trace_same(cj_ctx *c, const cj_trace *a, const cj_trace *b)
 {
     int n = a->n < b->n ? a->n : b->n;
@@ -264,7 +269,7 @@ bool cj__trace_same(cj_ctx *c, const cj_trace *a, const cj_trace *b)
                 "capture: call %d was %s (%s:%d) in the first run and %s (%s:%d) in the second; a step must do the same every time", i + 1,
                 x->op->name, base_name(x->file), x->line, y->op->name, base_name(y->file), y->line);
         if (!same_attrs(x, y)) {
-            if (x->op->ew && cj__ew_has_scalar((cj_ew_code)(x->op->ew - 1)))
+            if (x->op->attr_size == sizeof(double) && is_number(x->attrs) && is_number(y->attrs))
                 return cj__error(
                     c, CJ_ECAPTURE,
                     "capture: call %d, %s (%s:%d), had the number %.9g in the first run and %.9g in the second; pass it as a 0-d tensor",

@@ -12,12 +12,17 @@ bool cj__given(const char *op, cj_tensor *const *in, int n)
     return true;
 }
 
-cj_tensor *cj__missing(const char *op, cj_tensor *const *in, int n)
+cj_tensor *cj__poison_of(cj_tensor *const *in, int n)
 {
-    (void)cj__given(op, in, n);
     for (int i = 0; i < n; i++)
         if (in[i]) return in[i]->ctx->poison;
     return NULL;
+}
+
+cj_tensor *cj__missing(const char *op, cj_tensor *const *in, int n)
+{
+    (void)cj__given(op, in, n);
+    return cj__poison_of(in, n);
 }
 
 static bool is_half(const cj_tensor *t) { return t->dtype == CJ_BF16 || t->dtype == CJ_F16; }

@@ -120,12 +120,6 @@ CJ_OP_TABLE(likelihood);
 
 /* ---- the functions: defaults and checks ------------------------------------------------------------------------------------------------------------------ */
 
-static cj_tensor *poison_of(cj_tensor *const *in, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (in[i]) return in[i]->ctx->poison;
-    return NULL;
-}
 static bool broadcasts_to(const cj_tensor *t, const cj_tensor *like)
 {
     int n;
@@ -140,7 +134,7 @@ static cj_tensor *location_scale(int row, cj_tensor *location, cj_tensor *target
     const char *op = cj__ops_likelihood[row].name;
     cj_loss_attrs a = { o ? (int64_t)o->reduction : CJ_MEAN, o && o->full, { cj__option(o ? o->eps : 0, floor) } };
     cj_tensor *in[3] = { location, target, scale };
-    if (!cj__given(op, in, 3) || !cj__loss_inputs(op, &target, 1, a.reduction)) return poison_of(in, 3);
+    if (!cj__given(op, in, 3) || !cj__loss_inputs(op, &target, 1, a.reduction)) return cj__poison_of(in, 3);
     cj_ctx *c = target->ctx;
     for (int i = 0; i < 3; i += 2)
         if (!broadcasts_to(in[i], target))
@@ -171,7 +165,7 @@ cj_tensor *cj_multivariate_gaussian_nll_loss(cj_tensor *mean, cj_tensor *target,
     const char *op = "multivariate_gaussian_nll_loss";
     cj_loss_attrs a = { opts ? (int64_t)opts->reduction : CJ_MEAN, 0, { 0 } };
     cj_tensor *in[3] = { mean, target, factor };
-    if (!cj__loss_inputs(op, in, 2, a.reduction)) return poison_of(in, 3);
+    if (!cj__loss_inputs(op, in, 2, a.reduction)) return cj__poison_of(in, 3);
     cj_ctx *c = mean->ctx;
     if (!cj__usable(c, op, 2, factor)) return c->poison;
     int64_t d = mean->ndim ? mean->shape[mean->ndim - 1] : 0;
@@ -189,7 +183,7 @@ cj_tensor *cj_mixture_nll_loss(cj_tensor *logits, cj_tensor *mean, cj_tensor *sc
     const char *op = "mixture_nll_loss";
     cj_loss_attrs a = { opts ? (int64_t)opts->reduction : CJ_MEAN, 0, { cj__option(opts ? opts->eps : 0, 1e-3) } };
     cj_tensor *in[4] = { logits, mean, scale, target };
-    if (!cj__loss_inputs(op, in, 3, a.reduction)) return poison_of(in, 4);
+    if (!cj__loss_inputs(op, in, 3, a.reduction)) return cj__poison_of(in, 4);
     cj_ctx *c = logits->ctx;
     if (!cj__usable(c, op, 3, target)) return c->poison;
     if (logits->ndim < 1 || target->ndim != logits->ndim - 1 || !logits->shape[logits->ndim - 1] ||
@@ -205,7 +199,8 @@ cj_tensor *cj_poisson_nll_loss(cj_tensor *input, cj_tensor *target, const cj_poi
     cj_poisson_opts o = opts ? *opts : (cj_poisson_opts){ 0 };
     cj_loss_attrs a = { o.reduction, (o.rate ? 1 : 0) | (o.full ? 2 : 0), { cj__option(o.eps, 1e-8) } };
     cj_tensor *in[2] = { input, target };
-    return cj__loss_inputs("poisson_nll_loss", in, 2, a.reduction) ? cj__apply(&cj__ops_likelihood[POISSON], &a, in, 2) : poison_of(in, 2);
+    return cj__loss_inputs("poisson_nll_loss", in, 2, a.reduction) ? cj__apply(&cj__ops_likelihood[POISSON], &a, in, 2)
+                                                                   : cj__poison_of(in, 2);
 }
 
 static bool family_ok(cj_tensor *v, const char *op, cj_family family)
@@ -220,7 +215,7 @@ cj_tensor *cj_exponential_family_nll(cj_tensor *v, cj_tensor *target, cj_family 
     const char *op = "exponential_family_nll";
     cj_loss_attrs a = { opts ? (int64_t)opts->reduction : CJ_MEAN, family, { 0 } };
     cj_tensor *in[2] = { v, target };
-    if (!cj__loss_inputs(op, in, 2, a.reduction) || !family_ok(v, op, family)) return poison_of(in, 2);
+    if (!cj__loss_inputs(op, in, 2, a.reduction) || !family_ok(v, op, family)) return cj__poison_of(in, 2);
     return cj__apply(&cj__ops_likelihood[FAMILY_NLL], &a, in, 2);
 }
 cj_tensor *cj_exponential_family_mean(cj_tensor *v, cj_family family)

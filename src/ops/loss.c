@@ -466,16 +466,10 @@ cj_tensor *cj_cross_entropy(cj_tensor *logits, cj_tensor *target, const cj_loss_
 
 /* ---- the functions: defaults and checks ----------------------------------------------------------------------------------------------------------------- */
 
-static cj_tensor *poison_of(cj_tensor *const *in, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (in[i]) return in[i]->ctx->poison;
-    return NULL;
-}
 /* Inputs of one shape. */
 static cj_tensor *alike(int row, cj_tensor *const *in, int n, cj_loss_attrs a)
 {
-    return cj__loss_inputs(cj__ops_loss[row].name, in, n, a.reduction) ? cj__apply(&cj__ops_loss[row], &a, in, n) : poison_of(in, n);
+    return cj__loss_inputs(cj__ops_loss[row].name, in, n, a.reduction) ? cj__apply(&cj__ops_loss[row], &a, in, n) : cj__poison_of(in, n);
 }
 /* Two tensors of one shape and options without weights. */
 static cj_tensor *plain(int row, cj_tensor *x, cj_tensor *y, const cj_loss_opts *o, double parameter)
@@ -558,7 +552,7 @@ cj_tensor *cj_bce_with_logits(cj_tensor *logits, cj_tensor *target, const cj_los
 {
     cj_loss_opts o = opts ? *opts : (cj_loss_opts){ 0 };
     cj_tensor *in[4] = { logits, target };
-    if (!cj__loss_inputs("bce_with_logits", in, 2, o.reduction)) return poison_of(in, 2);
+    if (!cj__loss_inputs("bce_with_logits", in, 2, o.reduction)) return cj__poison_of(in, 2);
     if (!o.weight && !o.pos_weight) return cj__reduced(cj__apply_ew(&cj__ops_loss[BCE], NULL, logits, target), o.reduction);
     int n = 2;
     for (int k = 0; k < 2; k++) {
@@ -573,7 +567,7 @@ cj_tensor *cj_bce_loss(cj_tensor *p, cj_tensor *target, const cj_loss_opts *opts
 {
     cj_loss_attrs a = { opts ? (int64_t)opts->reduction : CJ_MEAN, 0, { 0 } };
     cj_tensor *in[3] = { p, target, opts ? opts->weight : NULL };
-    if (!cj__loss_inputs("bce_loss", in, 2, a.reduction)) return poison_of(in, 2);
+    if (!cj__loss_inputs("bce_loss", in, 2, a.reduction)) return cj__poison_of(in, 2);
     if (opts && opts->pos_weight) return cj_fail(p->ctx, CJ_EVALUE, "bce_loss: pos_weight belongs to bce_with_logits");
     if (in[2] && !weight_fits("bce_loss", p, in[2], 2)) return p->ctx->poison;
     return cj__apply(&cj__ops_loss[BCE_LOSS], &a, in, in[2] ? 3 : 2);
@@ -602,7 +596,7 @@ cj_tensor *cj_nll_loss(cj_tensor *log_probs, cj_tensor *target, const cj_loss_op
 {
     cj_loss_opts o = opts ? *opts : (cj_loss_opts){ 0 };
     cj_tensor *in[3] = { log_probs, target, o.weight };
-    if (!class_inputs("nll_loss", log_probs, target, o.weight, o.reduction)) return poison_of(in, 2);
+    if (!class_inputs("nll_loss", log_probs, target, o.weight, o.reduction)) return cj__poison_of(in, 2);
     cj_loss_attrs a = { o.reduction, o.ignore_index ? o.ignore_index : -100, { 0 } };
     return apply_as("nll_loss", NLL_LOSS, &a, in, o.weight ? 3 : 2);
 }
@@ -610,7 +604,7 @@ cj_tensor *cj_multi_margin_loss(cj_tensor *scores, cj_tensor *target, const cj_m
 {
     cj_margin_opts o = opts ? *opts : (cj_margin_opts){ 0 };
     cj_tensor *in[3] = { scores, target, o.weight };
-    if (!class_inputs("multi_margin_loss", scores, target, o.weight, o.reduction)) return poison_of(in, 2);
+    if (!class_inputs("multi_margin_loss", scores, target, o.weight, o.reduction)) return cj__poison_of(in, 2);
     if (o.p != 0 && o.p != 1 && o.p != 2) return cj_fail(scores->ctx, CJ_EVALUE, "multi_margin_loss: p is %g, 1 or 2 expected", o.p);
     cj_loss_attrs a = { o.reduction, o.p == 2 ? 2 : 1, { cj__option(o.margin, 1) } };
     return apply_as("multi_margin_loss", MULTI_MARGIN_LOSS, &a, in, o.weight ? 3 : 2);
@@ -620,7 +614,7 @@ static cj_tensor *rows_alike(int row, cj_tensor *x, cj_tensor *target, cj_tensor
 {
     cj_tensor *in[3] = { x, target, weight };
     const char *op = cj__ops_loss[row].name;
-    if (!cj__loss_inputs(op, in, 2, a.reduction) || !x) return poison_of(in, 2);
+    if (!cj__loss_inputs(op, in, 2, a.reduction) || !x) return cj__poison_of(in, 2);
     if (x->ndim == 0 || x->shape[x->ndim - 1] == 0)
         return cj_fail(x->ctx, CJ_ESHAPE, "%s: input %s has no classes", op, cj__tensor_text(x));
     if (weight && !class_weights(x->ctx, op, weight, x->shape[x->ndim - 1])) return x->ctx->poison;
@@ -651,7 +645,7 @@ cj_tensor *cj_cosine_embedding_loss(cj_tensor *a, cj_tensor *b, cj_tensor *targe
 {
     cj_loss_attrs attrs = { opts ? (int64_t)opts->reduction : CJ_MEAN, 0, { cj__option(opts ? opts->margin : 0, 0) } };
     cj_tensor *in[3] = { a, b, target };
-    if (!cj__loss_inputs("cosine_embedding_loss", in, 2, attrs.reduction)) return poison_of(in, 3);
+    if (!cj__loss_inputs("cosine_embedding_loss", in, 2, attrs.reduction)) return cj__poison_of(in, 3);
     if (!cj__usable(a->ctx, "cosine_embedding_loss", 2, target)) return a->ctx->poison;
     if (a->ndim == 0 || target->ndim != a->ndim - 1 || memcmp(a->shape, target->shape, target->ndim * sizeof a->shape[0]) != 0)
         return cj_fail(a->ctx, CJ_ESHAPE, "cosine_embedding_loss: vectors %s do not fit targets %s", cj__tensor_text(a),
@@ -663,7 +657,7 @@ cj_tensor *cj_triplet_margin_loss(cj_tensor *anchor, cj_tensor *positive, cj_ten
     cj_triplet_opts o = opts ? *opts : (cj_triplet_opts){ 0 };
     cj_loss_attrs a = { o.reduction, o.swap, { cj__option(o.margin, 1), cj__option(o.p, 2) } };
     cj_tensor *in[3] = { anchor, positive, negative };
-    if (!cj__loss_inputs("triplet_margin_loss", in, 3, a.reduction)) return poison_of(in, 3);
+    if (!cj__loss_inputs("triplet_margin_loss", in, 3, a.reduction)) return cj__poison_of(in, 3);
     if (anchor->ndim == 0) return cj_fail(anchor->ctx, CJ_ESHAPE, "triplet_margin_loss: 0-d inputs are no vectors");
     if (!(a.p[1] >= 1 && isfinite(a.p[1])))
         return cj_fail(anchor->ctx, CJ_EVALUE, "triplet_margin_loss: p is %g, 1 or more expected", a.p[1]);

@@ -130,6 +130,8 @@ static inline cj_shape cj__shape(const cj_tensor *t)
 
 /* Usable arguments, of one context without an error (NULL included): false after an error. */
 bool cj__given(const char *op, cj_tensor *const *in, int n);
+/* Poison of the context of the first argument that is not NULL; NULL where all are. */
+cj_tensor *cj__poison_of(cj_tensor *const *in, int n);
 /* One of the arguments is NULL: an error of the context of the others, and its poison; NULL where all are. */
 cj_tensor *cj__missing(const char *op, cj_tensor *const *in, int n);
 #define CJ_MISSING(op, ...)                                                                                                                \
