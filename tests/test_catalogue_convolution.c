@@ -648,8 +648,12 @@ static void pool_softmax(void **state) /* pool.softmax */
     assert_true(cj_grad(cj_sum(pooled(c, NULL, CJ_TENSORS(in[0], leaf), 2)), &leaf, 1, &exact));
     assert_near(cj_item(g), cj_item(exact), 1e-5);
     assert_ok(c);
-    assert_refused(CJ_EVALUE, "softmax_pool layer: a learned beta goes with kernel and stride",
-                   cj_softmax_pool_layer(c, 1, true, .kernel = 2, .padding = 1));
+    for (double sharp = -1e4; sharp <= 1e4; sharp += 2e4) { /* what is not there has no weight, whatever the sign of beta */
+        cj_pool_opts wide = { .kernel = 3, .stride = 2, .padding = 1, .ceil_mode = true };
+        cj_tensor *y = cj_forward((cj_softmax_pool_layer)(c, sharp, true, &wide), x);
+        same(y, cj_forward((cj_softmax_pool_layer)(c, sharp, false, &wide), x), 1e-5);
+        same(y, sharp > 0 ? (cj_max_pool)(x, &wide).value : (cj_min_pool)(x, &wide).value, 1e-3);
+    }
     assert_refused(CJ_EVALUE, "softmax_pool layer: beta inf", cj_softmax_pool_layer(c, INFINITY, false, .kernel = 2));
     cj_scope_close(s);
 }

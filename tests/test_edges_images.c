@@ -141,7 +141,7 @@ static void pool_arguments(UNUSED void **state)
     BAD(CJ_ESHAPE, "1 to 3 spatial ones expected", cj_max_pool(F(1, 1, 1, 1, 1, 1), .kernel = 1).value);
     BAD(CJ_EVALUE, "max_pool: padding -1; at least 0 expected", cj_max_pool(x, .kernel = 2, .padding = -1).value);
     BAD(CJ_EVALUE, "max_pool: dilation -1; at least 1 expected", cj_max_pool(x, .kernel = 2, .dilation = -1).value);
-    BAD(CJ_EVALUE, "softmax_pool: takes kernel and stride only", cj_softmax_pool(x, 1, .kernel = 2, .dilation = 2));
+    BAD(CJ_EVALUE, "softmax_pool: dilation -1; at least 1 expected", cj_softmax_pool(x, 1, .kernel = 2, .dilation = -1));
     BAD(CJ_EVALUE, "max_unpool: argument 2 is NULL", cj_max_unpool(x, NULL, CJ_SHAPE(4)));
     BAD(CJ_ESHAPE, "max_unpool: 0 spatial sizes for [1, 1, 4]", cj_max_unpool(x, I(1, 1, 4), CJ_SCALAR));
     BAD(CJ_ESHAPE, "max_unpool: 4 spatial sizes", cj_max_unpool(F(1, 1, 1, 1), I(1, 1, 1, 1), CJ_SHAPE(1, 1, 1, 1)));

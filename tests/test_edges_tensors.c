@@ -66,7 +66,8 @@ CASE(refused_layouts)
     X(unsqueeze, cj_unsqueeze(x, 0)) X(slice, cj_slice(x, 0, 0, 1, 1)) X(select, cj_select(x, 0, 0)) \
     X(diagonal, cj_diagonal(x, 0, 0, 1)) X(unfold, cj_unfold(x, 0, 1, 1)) X(cat, cj_cat(&x, 1, 0)) \
     X(stack, cj_stack(&x, 1, 0)) X(to, cj_to(x, NULL)) X(tril, cj_tril(x, 0)) X(triu, cj_triu(x, 0)) X(sum, cj_sum(x)) \
-    X(argmax, cj_argmax(x, .axes = CJ_AXIS(0))) X(full, cj_ones_like(x)) X(dropout, cj_dropout(x)) \
+    X(argmax, cj_argmax(x)) X(argmin, cj_argmin(x, .axes = CJ_AXIS(0))) X(nonzero, cj_nonzero(x)) X(all_gather, cj_all_gather(x, NULL)) \
+    X(softmax_pool, cj_softmax_pool(x, 1, .kernels = CJ_SHAPE(2))) X(full, cj_ones_like(x)) X(dropout, cj_dropout(x)) \
     X(all_sum, cj_all_sum(x, NULL)) X(cj_keep, cj_keep(x))
 /* clang-format on */
 #define CALL_FUNCTION(name, ...)                                                                                                           \

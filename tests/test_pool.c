@@ -129,8 +129,7 @@ static cj_tensor *min_fn(cj_ctx *c, void *user, cj_tensor *const *in, int n) { r
 static cj_tensor *avg_fn(cj_ctx *c, void *user, cj_tensor *const *in, int n) { return (void)c, (void)n, (cj_avg_pool)(in[0], user); }
 static cj_tensor *soft_fn(cj_ctx *c, void *user, cj_tensor *const *in, int n)
 {
-    (void)c, (void)n, (void)user;
-    return cj_softmax_pool(in[0], 0.7, .kernel = 2);
+    return (void)c, (void)n, (cj_softmax_pool)(in[0], 0.7, user);
 }
 static cj_tensor *adaptive_avg_fn(cj_ctx *c, void *user, cj_tensor *const *in, int n)
 {
@@ -190,6 +189,15 @@ static void definitions(void **unused)
     cj_tensor *hot = cj_softmax_pool(x, 1e6, .kernel = 2), *cold = cj_softmax_pool(x, 1e-4, .kernel = 2);
     assert_near(distance(hot, cj_avg_pool(x, .kernel = 2)), 0, 1e-5);
     assert_near(distance(cold, p.value), 0, 1e-3);
+    const cj_pool_opts windows[] = { { .kernel = 3, .stride = 2, .padding = 1, .exclude_padding = true },
+                                     { .kernel = 2, .stride = 2, .ceil_mode = true, .exclude_padding = true },
+                                     { .kernel = 4, .exclude_padding = true }, /* one window only, the axis longer */
+                                     { .kernels = CJ_SHAPE(3, 2), .strides = CJ_SHAPE(2, 1), .dilations = CJ_SHAPE(2, 3) } };
+    for (int i = 0; i < 4; i++) {
+        const cj_pool_opts *o = &windows[i];
+        if (!o->dilations.ndim) assert_near(distance((cj_softmax_pool)(x, 1e6, o), (cj_avg_pool)(x, o)), 0, 1e-5);
+        assert_near(distance((cj_softmax_pool)(x, 1e-4, o), (cj_max_pool)(x, o).value), 0, 1e-3);
+    }
     /* NaN wins and -inf has a place */
     cj_tensor *odd = cj_from_f32(c, (float[]){ -INFINITY, -INFINITY, NAN, 1 }, CJ_SHAPE(1, 1, 4));
     cj_pooled q = cj_max_pool(odd, .kernel = 2);
@@ -215,7 +223,8 @@ static void bad_input(void **unused)
     assert_poisoned(CJ_EDTYPE, "the input is i64", cj_avg_pool(cj_cast(F(1, 1, 4), CJ_I64), .kernel = 2));
     assert_poisoned(CJ_ESHAPE, "1 to 3 spatial ones expected", cj_avg_pool(F(4, 4), .kernel = 2));
     assert_poisoned(CJ_EVALUE, "temperature 0", cj_softmax_pool(F(1, 1, 4), 0, .kernel = 2));
-    assert_poisoned(CJ_EVALUE, "takes kernel and stride only", cj_softmax_pool(F(1, 1, 4), 1, .kernel = 2, .padding = 1));
+    assert_poisoned(CJ_EVALUE, "softmax_pool: padding 2 is more than half of the window 2",
+                    cj_softmax_pool(F(1, 1, 4), 1, .kernel = 2, .padding = 2));
     assert_poisoned(CJ_EVALUE, "size 0 from an axis of 4", cj_adaptive_avg_pool(F(1, 1, 4), CJ_SHAPE(0)));
     assert_poisoned(CJ_ESHAPE, "values [1, 4] and positions [1, 3] differ", cj_max_unpool(F(1, 4), cj_cast(F(1, 3), CJ_I64), CJ_SHAPE(8)));
     assert_poisoned(CJ_EINDEX, "max_unpool: index 9", cj_max_unpool(F(1, 2), cj_full(c, 9, CJ_SHAPE(1, 2), CJ_I64), CJ_SHAPE(8)));

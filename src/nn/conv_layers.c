@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "nn/nn.h"
+#include "ops/ops.h"
 
 static const cj_random_opts init_stream = { .stream = CJ_STREAM_INIT };
 
@@ -298,26 +299,11 @@ typedef struct softmax_pool {
     cj_pool_opts opts;
 } softmax_pool;
 
-/* Windows become a last axis, along which the softmax goes: gradients reach beta too. */
-static cj_tensor *learned_softmax_pool(cj_module *m, const softmax_pool *l, cj_tensor *x)
-{
-    const cj_pool_opts *o = &l->opts;
-    int axes = o->kernels.ndim ? o->kernels.ndim : x->ndim - 2, first = x->ndim - axes;
-    if (axes < 1 || axes > 3 || first < 0)
-        return cj_fail(cj_module_ctx(m), CJ_ESHAPE, "softmax_pool: input %s; [N, C, positions ..] expected", cj__tensor_text(x));
-    cj_tensor *windows = x;
-    for (int d = 0; d < axes; d++) {
-        int64_t kernel = along(o->kernels, o->kernel, d, 1);
-        windows = cj_unfold(windows, first + d, kernel, along(o->strides, o->stride, d, kernel));
-    }
-    windows = cj_flatten(windows, x->ndim);
-    cj_tensor *weight = cj_softmax(cj_mul(windows, l->beta), -1);
-    return cj_sum(cj_mul(weight, windows), &(cj_reduce_opts){ .axes = CJ_AXIS(-1) });
-}
 static cj_tensor *softmax_pool_forward(cj_module *m, void *self, cj_tensor *x)
 {
+    (void)m;
     const softmax_pool *l = self;
-    if (l->beta) return learned_softmax_pool(m, l, x);
+    if (l->beta) return cj__softmax_pool(x, cj_mul(x, l->beta), &l->opts);
     if (l->constant < 0)
         return cj_neg(cj_softmax_pool(cj_neg(x), -1 / l->constant, &l->opts)); /* the weights of -x at -beta are the same */
     return l->constant == 0 ? cj_avg_pool(x, &l->opts) : cj_softmax_pool(x, 1 / l->constant, &l->opts);
@@ -330,10 +316,6 @@ cj_module *cj_softmax_pool_layer(cj_ctx *c, double beta, bool learned, const cj_
     cj_pool_opts o = opts ? *opts : (cj_pool_opts){ 0 };
     if (!isfinite(beta)) {
         cj_fail(c, CJ_EVALUE, "softmax_pool layer: beta %g", beta);
-        return NULL;
-    }
-    if (learned && (o.padding || o.paddings.ndim || o.dilation > 1 || o.dilations.ndim || o.ceil_mode)) {
-        cj_fail(c, CJ_EVALUE, "softmax_pool layer: a learned beta goes with kernel and stride; neither padding nor dilation nor ceil_mode");
         return NULL;
     }
     cj_module *m = cj_module_new(c, &softmax_pool_type, sizeof(softmax_pool));

@@ -135,5 +135,8 @@ static cj_tensor *collective(int row, cj_tensor *x, const cj_comm *comm, int roo
 }
 cj_tensor *cj_all_sum(cj_tensor *x, const cj_comm *comm) { return collective(SUM, x, comm, 0); }
 cj_tensor *cj_all_max(cj_tensor *x, const cj_comm *comm) { return collective(MAX, x, comm, 0); }
-cj_tensor *cj_all_gather(cj_tensor *x, const cj_comm *comm) { return collective(GATHER, cj_contiguous(x), comm, 0); }
+cj_tensor *cj_all_gather(cj_tensor *x, const cj_comm *comm)
+{
+    return cj__given("all_gather", &x, 1) ? collective(GATHER, cj_contiguous(x), comm, 0) : CJ_POISON_OF(x);
+}
 cj_tensor *cj_broadcast(cj_tensor *x, const cj_comm *comm, int root) { return collective(BROADCAST, x, comm, root); }

@@ -565,7 +565,7 @@ cj_tensor *cj_locally_connected(cj_tensor *x, cj_tensor *weight, cj_tensor *bias
                        "%s: input %s, weight %s; [N, C, ..] and [O, C, positions .., kernel ..] with 1 or 2 spatial axes expected", op,
                        cj__tensor_text(x), cj__tensor_text(weight));
     int64_t stride[3] = { 1, 1, 1 }, pad[3] = { 0 };
-    if (o.groups > 1 || o.dilation > 1 || o.dilations.ndim || o.border != CJ_VALID)
+    if ((o.groups && o.groups != 1) || (o.dilation && o.dilation != 1) || o.dilations.ndim || o.border != CJ_VALID)
         return cj_fail(c, CJ_EVALUE, "%s: takes stride and padding only", op);
     if (!cj__per_axis(c, op, "stride", nd, o.stride ? o.stride : 1, o.strides, 1, stride) ||
         !cj__per_axis(c, op, "padding", nd, o.padding, o.paddings, 0, pad))

@@ -242,6 +242,7 @@ cj_tensor *cj_scatter_add(cj_tensor *x, int axis, cj_tensor *index, cj_tensor *s
 
 cj_tensor *cj_nonzero(cj_tensor *x)
 {
+    if (!cj__given("nonzero", &x, 1)) return CJ_POISON_OF(x);
     cj_tensor *dense = cj_contiguous(x);
     return cj__apply(&cj__ops_index[NONZERO], NULL, &dense, 1);
 }

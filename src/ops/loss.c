@@ -630,7 +630,7 @@ cj_tensor *cj_soft_cross_entropy(cj_tensor *logits, cj_tensor *target, const cj_
 }
 cj_tensor *cj_multilabel_margin_loss(cj_tensor *scores, cj_tensor *target, const cj_loss_opts *opts)
 {
-    if (scores && target && !scores->ctx->error && target->dtype != CJ_I64)
+    if (cj__given("multilabel_margin_loss", (cj_tensor *[]){ scores, target }, 2) && target->dtype != CJ_I64)
         return cj_fail(scores->ctx, CJ_EDTYPE, "multilabel_margin_loss: targets are %s, i64 expected",
                        cj_dtype_name((cj_dtype)target->dtype));
     return rows_alike(MULTILABEL_MARGIN_LOSS, scores, target, NULL, (cj_loss_attrs){ opts ? (int64_t)opts->reduction : CJ_MEAN, 0, { 0 } });

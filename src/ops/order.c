@@ -217,7 +217,7 @@ cj_uniques cj_unique(cj_tensor *x)
 
 cj_tensor *cj_searchsorted(cj_tensor *sorted, cj_tensor *values, const cj_searchsorted_opts *opts)
 {
-    if (!sorted || !values) return CJ_MISSING("searchsorted", sorted, values);
+    if (!cj__given("searchsorted", (cj_tensor *[]){ sorted, values }, 2)) return cj__poison_of((cj_tensor *[]){ sorted, values }, 2);
     int64_t right = opts && opts->right;
     cj_tensor *in[2] = { cj_contiguous(sorted), cj_contiguous(values) };
     return cj__apply(&cj__ops_order[SEARCHSORTED], &right, in, 2);

@@ -365,22 +365,45 @@ cj_tensor *cj_avg_pool(cj_tensor *x, const cj_pool_opts *opts)
     return cj_div(apply(SUM, x, &a), apply(SUM, ones, &a));
 }
 
-cj_tensor *cj_softmax_pool(cj_tensor *x, double temperature, const cj_pool_opts *opts)
+/* The windows of x as its last axis: [.., out .., window].  What lies outside is `outside`. */
+static cj_tensor *windows(cj_tensor *x, const window_attrs *a, double outside)
 {
-    static const char op[] = "softmax_pool";
-    if (!x) return NULL;
+    const int nd = (int)a->nd, first = x->ndim - nd;
+    int64_t span[3];
+    cj_shape before = { .ndim = nd }, after = { .ndim = nd };
+    for (int d = 0; d < nd; d++) {
+        const int k = 3 - nd + d;
+        span[d] = a->dilation[k] * (a->kernel[k] - 1) + 1;
+        const int64_t end = (a->out[k] - 1) * a->stride[k] + span[d] - a->low[k]; /* of the last window */
+        before.dim[d] = a->low[k];
+        if (end > a->in[k]) after.dim[d] = end - a->in[k];
+        else x = cj_slice(x, first + d, 0, end, 1);
+    }
+    x = cj_pad(x, before, after, &(cj_pad_opts){ .value = outside });
+    for (int d = 0; d < nd; d++) {
+        x = cj_unfold(x, first + d, span[d], a->stride[3 - nd + d]);
+        x = cj_slice(x, -1, 0, CJ_END, a->dilation[3 - nd + d]);
+    }
+    return cj_flatten(x, first + nd);
+}
+
+cj_tensor *cj__softmax_pool(cj_tensor *x, cj_tensor *score, const cj_pool_opts *opts)
+{
     cj_ctx *c = x->ctx;
     window_attrs a;
-    if (!ready(op, x, opts, &a)) return c->poison;
-    if (!(temperature > 0)) return cj_fail(c, CJ_EVALUE, "%s: temperature %g", op, temperature);
-    for (int d = 0; d < 3; d++)
-        if (a.low[d] || a.dilation[d] != 1) return cj_fail(c, CJ_EVALUE, "%s: takes kernel and stride only", op);
-    int nd = (int)a.nd, first = x->ndim - nd;
-    cj_tensor *w = x;
-    for (int d = 0; d < nd; d++) w = cj_unfold(w, first + d, a.kernel[3 - nd + d], a.stride[3 - nd + d]);
+    if (!ready("softmax_pool", x, opts, &a)) return c->poison;
+    cj_tensor *weight = cj_softmax(windows(score, &a, -INFINITY), -1);
+    return cj_sum(cj_mul(windows(x, &a, 0), weight), &(cj_reduce_opts){ .axes = CJ_AXIS(-1) });
+}
+
+cj_tensor *cj_softmax_pool(cj_tensor *x, double temperature, const cj_pool_opts *opts)
+{
+    if (!x) return NULL;
+    cj_ctx *c = x->ctx;
     if (c->error) return c->poison;
-    w = cj_flatten(w, x->ndim); /* [.., out .., window] */
-    return cj_sum(cj_mul(w, cj_softmax(cj_mul_scalar(w, 1 / temperature), -1)), &(cj_reduce_opts){ .axes = CJ_AXIS(-1) });
+    if (!(temperature > 0)) return cj_fail(c, CJ_EVALUE, "softmax_pool: temperature %g", temperature);
+    const cj_called was = cj__called(c, "softmax_pool", NULL);
+    return cj__called_done(c, was, cj__softmax_pool(x, cj_mul_scalar(x, 1 / temperature), opts));
 }
 
 /* Rows of averages: row i holds 1/n at the n positions floor(i·in/out) … ceil((i+1)·in/out). */

@@ -218,7 +218,7 @@ cj_tensor *cj_all(cj_tensor *x, const cj_reduce_opts *o) { return reduce(ALL, CJ
 
 static cj_tensor *arg_reduce(int row, int code, cj_tensor *x, const cj_reduce_opts *o)
 {
-    if (!x) return NULL;
+    if (!cj__given(cj__ops_reduce[row].name, &x, 1)) return CJ_POISON_OF(x);
     if (o && o->axes.n > 1) return cj_fail(x->ctx, CJ_EVALUE, "%s: takes one axis, %d given", cj__ops_reduce[row].name, o->axes.n);
     if (!o || o->axes.n == 0) x = cj_flatten(x, 0);
     return reduce(row, code, x, o);
