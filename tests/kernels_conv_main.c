@@ -48,6 +48,22 @@ static cj_conv_shape large_shape(void)
                             .y_last = true };
 }
 
+/* For fewer multiplications: 3x3, channels last, tiles that reach over every edge; some with several panels of lanes, some with several parts of the sum over tiles. */
+static cj_conv_shape winograd_shape(void)
+{
+    const bool wide = rnd() % 2;
+    cj_conv_shape v = { .n = wide ? between(2, 4) : between(5, 8), .groups = 1, .x_last = true, .y_last = true };
+    v.c = 16 * between(2, wide ? 9 : 3), v.o = 16 * between(2, wide ? 9 : 3);
+    for (int d = 0; d < 3; d++) {
+        v.kernel[d] = d ? 3 : 1, v.stride[d] = v.dilation[d] = 1;
+        v.pad[d] = d ? between(0, 3) : 0;
+        v.in[d] = d ? between(9, 15) : 1;
+        v.out[d] = v.in[d] + 2 * v.pad[d] - v.kernel[d] + 1;
+        if (d && rnd() % 4 == 0) v.out[d]--; /* less padding behind than before */
+    }
+    return v;
+}
+
 static void check_pass(cj_conv_shape v, cj_conv_pass pass, cj_dtype t, const buffer *a, const buffer *b, const buffer *wide_a,
                        const buffer *wide_b, const buffer *size_a, const buffer *size_b, int64_t n)
 {
@@ -136,6 +152,7 @@ static void all(int rounds)
 {
     static const cj_dtype types[] = { CJ_F32, CJ_F32, CJ_F32, CJ_BF16, CJ_F16 };
     check_shape(large_shape(), CJ_F32);
+    for (int i = 0; i < 4 * rounds; i++) check_shape(winograd_shape(), CJ_F32);
     for (int i = 0; i < 80 * rounds;) {
         const cj_conv_shape v = some_shape();
         if ((double)(v.n * v.groups * v.o * v.c) * (double)(volume(v.out) * volume(v.kernel)) > 8e6) continue;

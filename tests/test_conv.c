@@ -504,6 +504,29 @@ static void threads_plans_layouts(void **unused)
     for (int i = 0; i < 3; i++) free(first[i]);
 }
 
+/* What is not finite is never lost, and goes no further than to the neighbours of the results that read it. */
+static void not_finite(void **unused)
+{
+    (void)unused;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .seed = 5 });
+    const float bad[] = { NAN, INFINITY, -INFINITY };
+    for (int last = 0; last < 2; last++)
+        for (int k = 0; k < 3; k++) {
+            cj_tensor *x = cj_randn(c, CJ_SHAPE(2, 32, 17, 16)), *w = cj_randn(c, CJ_SHAPE(48, 32, 3, 3));
+            ((float *)cj_data(x))[((1 * 32 + 5) * 17 + 8) * 16 + 9] = bad[k];
+            cj_tensor *y = cj_conv(last ? cj_channels_last(x) : x, w, NULL, .padding = 1);
+            double *v = values_of(y);
+            for (int64_t i = 0; i < cj_numel(y); i++) {
+                const int64_t down = llabs(i / 16 % 17 - 8), right = llabs(i % 16 - 9), n = i / 16 / 17 / 48;
+                if (n == 1 && down <= 1 && right <= 1) assert_false(isfinite(v[i]));
+                if (n == 0 || down > (last ? 2 : 1) || right > (last ? 2 : 1)) assert_true(isfinite(v[i]));
+            }
+            free(v);
+        }
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
 static void bad_input(void **unused)
 {
     (void)unused;
@@ -547,10 +570,16 @@ static void bad_input(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(all_combinations),      cmocka_unit_test(sizes_and_types),
-                                        cmocka_unit_test(odd_channels),          cmocka_unit_test(fresh_shapes),
-                                        cmocka_unit_test(layouts_of_results),    cmocka_unit_test(bias_of_higher_order),
-                                        cmocka_unit_test(derivatives),           cmocka_unit_test(borders),
-                                        cmocka_unit_test(threads_plans_layouts), cmocka_unit_test(bad_input) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(all_combinations),
+                                        cmocka_unit_test(sizes_and_types),
+                                        cmocka_unit_test(odd_channels),
+                                        cmocka_unit_test(fresh_shapes),
+                                        cmocka_unit_test(layouts_of_results),
+                                        cmocka_unit_test(bias_of_higher_order),
+                                        cmocka_unit_test(derivatives),
+                                        cmocka_unit_test(borders),
+                                        cmocka_unit_test(threads_plans_layouts),
+                                        cmocka_unit_test(not_finite),
+                                        cmocka_unit_test(bad_input) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ static void many_calls_few_packs(void **unused)
         cj_dtype t;
     } cases[] = { { 64, 70, 16, 3, 1, CJ_F32 },  { 6, 16, 28, 5, 1, CJ_F32 }, { 16, 6, 20, 5, 1, CJ_F32 },  { 64, 3, 12, 3, 1, CJ_F32 },
                   { 3, 5, 12, 3, 1, CJ_F32 },    { 40, 33, 9, 3, 2, CJ_F32 }, { 20, 24, 11, 1, 1, CJ_F32 }, { 32, 32, 5, 3, 1, CJ_F32 },
-                  { 33, 40, 14, 3, 1, CJ_BF16 }, { 8, 8, 10, 3, 2, CJ_F16 } };
+                  { 33, 40, 14, 3, 1, CJ_BF16 }, { 8, 8, 10, 3, 2, CJ_F16 },  { 48, 80, 13, 3, 1, CJ_F32 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int last = 0; last < 2; last++) {
             cj_scope s = cj_scope_open(c);
@@ -69,22 +69,25 @@ static void many_calls_few_packs(void **unused)
         }
 }
 
-/* Images of several sizes share the packed weights where these are the same. */
+/* Images of several sizes share the packed weights where these are the same: as they are for small ones, and transformed for large ones. */
 static void several_sizes(void **unused)
 {
     (void)unused;
-    cj_scope s = cj_scope_open(c);
-    cj_tensor *w = cj_param(cj_randn(c, CJ_SHAPE(64, 32, 3, 3)));
-    size_t kept = 0;
-    for (int64_t side = 14; side < 20; side++)
-        for (int k = 0; k < 2; k++) {
-            cj_tensor *x = cj_channels_last(cj_randn(c, CJ_SHAPE(1, 32, side, side)));
-            assert_true(same_bits(cj_conv(x, w, NULL, .padding = 1), cj_conv(x, cj_add_scalar(w, 0), NULL, .padding = 1)));
-            if (side == 14) kept = packed();
-        }
-    assert_true(kept > 0 && packed() == kept);
-    cj_release(w);
-    cj_scope_close(s);
+    size_t kept[2] = { 0 };
+    for (int large = 0; large < 2; large++) {
+        cj_scope s = cj_scope_open(c);
+        cj_tensor *w = cj_param(cj_randn(c, CJ_SHAPE(64, 32, 3, 3)));
+        for (int64_t side = 0; side < 4; side++)
+            for (int k = 0; k < 2; k++) {
+                cj_tensor *x = cj_channels_last(cj_randn(c, CJ_SHAPE(1, 32, side + (large ? 16 : 11), side + (large ? 16 : 11))));
+                assert_true(same_bits(cj_conv(x, w, NULL, .padding = 1), cj_conv(x, cj_add_scalar(w, 0), NULL, .padding = 1)));
+                if (side == 0) kept[large] = packed();
+            }
+        assert_true(kept[large] > 0 && packed() == kept[large]);
+        cj_release(w);
+        cj_scope_close(s);
+    }
+    assert_true(kept[1] > kept[0]); /* 16 numbers for 9 */
 }
 
 typedef struct net {

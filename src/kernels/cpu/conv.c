@@ -17,6 +17,7 @@ enum {
     TASKS = 16,              /* wanted at least; a band is cut by result channels below */
     AHEAD = 18,              /* points whose source is fetched ahead */
     TURN_ROWS = 256,         /* rows of a block in which weights are transposed */
+    WINOGRAD_WAY = 1 << 10,  /* a number that no other layout of packed weights has */
     FETCH_BYTES = 768 << 10, /* panels larger than this together do not stay in the second-level cache: the next one is fetched */
 };
 
@@ -488,6 +489,7 @@ size_t CJ_K(cj__conv_workspace)(const cj_conv_shape *v, cj_conv_pass pass, cj_dt
     if (threads < 1) threads = 1;
     if (t == CJ_F64) return 0;
     if (depthwise(v)) return CJ_K(cj__conv_depthwise_workspace)(v, pass, t, threads);
+    if (CJ_K(cj__conv_winograd_fits)(v, t)) return CJ_K(cj__conv_winograd_workspace)(v, pass, threads);
     if (pass == CJ_CONV_WEIGHT) return CJ_K(cj__conv_weight_workspace)(v, t, threads);
     return gather_workspace(v, pass == CJ_CONV_DATA, t, threads);
 }
@@ -495,6 +497,10 @@ size_t CJ_K(cj__conv_workspace)(const cj_conv_shape *v, cj_conv_pass pass, cj_dt
 size_t CJ_K(cj__conv_packed)(const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, cj_conv_layout *layout)
 {
     if (t == CJ_F64 || depthwise(v) || pass == CJ_CONV_WEIGHT) return 0;
+    if (CJ_K(cj__conv_winograd_fits)(v, t)) {
+        *layout = (cj_conv_layout){ .pass = pass, .t = t, .way = WINOGRAD_WAY, .groups = 1, .c = v->c, .o = v->o };
+        return CJ_K(cj__conv_winograd_packed)(v, pass);
+    }
     const gather_plan p = gather_plan_of(v, pass == CJ_CONV_DATA, t);
     bool sizes = false; /* how many points are joined depends on the length of a line */
     for (int64_t i = 0; i < p.phases; i++) sizes |= gather_phase_of(v, &p, i).join > 1;
@@ -511,6 +517,10 @@ size_t CJ_K(cj__conv_packed)(const cj_conv_shape *v, cj_conv_pass pass, cj_dtype
 void CJ_K(cj__conv_pack)(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, const void *w, float *packed,
                          void *workspace)
 {
+    if (CJ_K(cj__conv_winograd_fits)(v, t)) {
+        CJ_K(cj__conv_winograd_pack)(pool, v, pass, w, packed);
+        return;
+    }
     const gather_plan p = gather_plan_of(v, pass == CJ_CONV_DATA, t);
     pack_phases(pool, v, &p, t, w, packed, workspace);
 }
@@ -520,6 +530,7 @@ void CJ_K(cj__conv)(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, cj
 {
     if (t == CJ_F64) CJ_K(cj__conv_f64)(pool, v, pass, a, b, result);
     else if (depthwise(v)) CJ_K(cj__conv_depthwise)(pool, v, pass, t, a, b, result, workspace);
+    else if (CJ_K(cj__conv_winograd_fits)(v, t)) CJ_K(cj__conv_winograd)(pool, v, pass, a, b, result, workspace);
     else if (pass == CJ_CONV_WEIGHT) CJ_K(cj__conv_weight)(pool, v, t, a, b, result, workspace);
     else gather(pool, v, pass == CJ_CONV_DATA, t, a, b, result, workspace);
 }
