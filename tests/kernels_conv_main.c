@@ -48,15 +48,16 @@ static cj_conv_shape large_shape(void)
                             .y_last = true };
 }
 
-/* For fewer multiplications: 3x3, channels last, tiles that reach over every edge; some with several panels of lanes, some with several parts of the sum over tiles. */
+/* For fewer multiplications: 3x3 or 5x5, channels last, tiles that reach over every edge; some with several panels of lanes, some with several parts of the sum over tiles. */
 static cj_conv_shape winograd_shape(void)
 {
     const bool wide = rnd() % 2;
+    const int64_t taps = rnd() % 2 ? 3 : 5;
     cj_conv_shape v = { .n = wide ? between(2, 4) : between(5, 8), .groups = 1, .x_last = true, .y_last = true };
     v.c = 16 * between(2, wide ? 9 : 3), v.o = 16 * between(2, wide ? 9 : 3);
     for (int d = 0; d < 3; d++) {
-        v.kernel[d] = d ? 3 : 1, v.stride[d] = v.dilation[d] = 1;
-        v.pad[d] = d ? between(0, 3) : 0;
+        v.kernel[d] = d ? taps : 1, v.stride[d] = v.dilation[d] = 1;
+        v.pad[d] = d ? between(0, taps) : 0;
         v.in[d] = d ? between(9, 15) : 1;
         v.out[d] = v.in[d] + 2 * v.pad[d] - v.kernel[d] + 1;
         if (d && rnd() % 4 == 0) v.out[d]--; /* less padding behind than before */

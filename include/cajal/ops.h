@@ -339,7 +339,7 @@ typedef struct cj_conv_opts {
     cj_pad_mode mode;                           /* what lies beyond the border */
 } cj_conv_opts;
 /* y[n, o, p] = bias[o] + sum over c, k of weight[o, c, k] · x[n, c, p·stride - padding + k·dilation] (no flip). x [N, C, ..], weight [O, C/groups, ..], bias [O] or NULL.
- * Where x or weight is not finite, so is every result that reads it; in f32 on channels-last images, 3x3 and stride 1, perhaps also its neighbours one pixel on. */
+ * Where x or weight is not finite, so is every result that reads it; in f32 on channels-last images, 3x3 or 5x5 and stride 1, perhaps also its neighbours one pixel on. */
 CJ_API cj_tensor *cj_conv(cj_tensor *x, cj_tensor *weight, cj_tensor *bias, const cj_conv_opts *opts);
 typedef struct cj_conv_transpose_opts {
     int64_t stride, padding, dilation, output_padding;

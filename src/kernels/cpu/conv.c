@@ -489,7 +489,7 @@ size_t CJ_K(cj__conv_workspace)(const cj_conv_shape *v, cj_conv_pass pass, cj_dt
     if (threads < 1) threads = 1;
     if (t == CJ_F64) return 0;
     if (depthwise(v)) return CJ_K(cj__conv_depthwise_workspace)(v, pass, t, threads);
-    if (CJ_K(cj__conv_winograd_fits)(v, t)) return CJ_K(cj__conv_winograd_workspace)(v, pass, threads);
+    if (CJ_K(cj__conv_winograd_fits)(v, pass, t)) return CJ_K(cj__conv_winograd_workspace)(v, pass, threads);
     if (pass == CJ_CONV_WEIGHT) return CJ_K(cj__conv_weight_workspace)(v, t, threads);
     return gather_workspace(v, pass == CJ_CONV_DATA, t, threads);
 }
@@ -497,7 +497,7 @@ size_t CJ_K(cj__conv_workspace)(const cj_conv_shape *v, cj_conv_pass pass, cj_dt
 size_t CJ_K(cj__conv_packed)(const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, cj_conv_layout *layout)
 {
     if (t == CJ_F64 || depthwise(v) || pass == CJ_CONV_WEIGHT) return 0;
-    if (CJ_K(cj__conv_winograd_fits)(v, t)) {
+    if (CJ_K(cj__conv_winograd_fits)(v, pass, t)) {
         *layout = (cj_conv_layout){ .pass = pass, .t = t, .way = WINOGRAD_WAY, .groups = 1, .c = v->c, .o = v->o };
         return CJ_K(cj__conv_winograd_packed)(v, pass);
     }
@@ -517,7 +517,7 @@ size_t CJ_K(cj__conv_packed)(const cj_conv_shape *v, cj_conv_pass pass, cj_dtype
 void CJ_K(cj__conv_pack)(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t, const void *w, float *packed,
                          void *workspace)
 {
-    if (CJ_K(cj__conv_winograd_fits)(v, t)) {
+    if (CJ_K(cj__conv_winograd_fits)(v, pass, t)) {
         CJ_K(cj__conv_winograd_pack)(pool, v, pass, w, packed);
         return;
     }
@@ -530,7 +530,7 @@ void CJ_K(cj__conv)(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, cj
 {
     if (t == CJ_F64) CJ_K(cj__conv_f64)(pool, v, pass, a, b, result);
     else if (depthwise(v)) CJ_K(cj__conv_depthwise)(pool, v, pass, t, a, b, result, workspace);
-    else if (CJ_K(cj__conv_winograd_fits)(v, t)) CJ_K(cj__conv_winograd)(pool, v, pass, a, b, result, workspace);
+    else if (CJ_K(cj__conv_winograd_fits)(v, pass, t)) CJ_K(cj__conv_winograd)(pool, v, pass, a, b, result, workspace);
     else if (pass == CJ_CONV_WEIGHT) CJ_K(cj__conv_weight)(pool, v, t, a, b, result, workspace);
     else gather(pool, v, pass == CJ_CONV_DATA, t, a, b, result, workspace);
 }

@@ -15,8 +15,8 @@ cj_conv_fn CJ_K(cj__conv_depthwise);
 cj_conv_both_workspace_fn CJ_K(cj__conv_depthwise_both_workspace);
 cj_conv_both_fn CJ_K(cj__conv_depthwise_both);
 
-/* conv_winograd.c: 3x3, stride 1, channels-last, f32, where it pays; all passes.  Weights are packed as for the other passes (conv.h). */
-bool CJ_K(cj__conv_winograd_fits)(const cj_conv_shape *v, cj_dtype t);
+/* conv_winograd.c: 3x3 (all passes) and 5x5 (forward and data), stride 1, channels-last, f32, where it pays.  Weights are packed as for the other passes (conv.h). */
+bool CJ_K(cj__conv_winograd_fits)(const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t);
 size_t CJ_K(cj__conv_winograd_workspace)(const cj_conv_shape *v, cj_conv_pass pass, int threads);
 size_t CJ_K(cj__conv_winograd_packed)(const cj_conv_shape *v, cj_conv_pass pass);
 void CJ_K(cj__conv_winograd_pack)(cj_pool *pool, const cj_conv_shape *v, cj_conv_pass pass, const float *weights, float *packed);

@@ -1,25 +1,29 @@
-/* 3x3 convolutions of stride 1 with fewer multiplications: Winograd's F(2x2, 3x3) (Winograd 1980; Lavin & Gray 2016), all three passes, f32, channels-last.
+/* 3x3 and 5x5 convolutions of stride 1 with fewer multiplications: Winograd's F(2x2, 3x3) and F(2x2, 5x5) (Winograd 1980; Lavin & Gray 2016), f32, channels-last.
  *
- * A tile of 2x2 results sees 4x4 pixels d of the source.  With g the 3x3 kernel and ⊙ elementwise,
+ * A tile of 2x2 results sees N x N pixels d of the source, N = R + 1.  With g the R x R kernel and ⊙ elementwise,
  *
- *     y = Aᵀ [ (G g Gᵀ) ⊙ (Bᵀ d B) ] A,     summed over channels inside the brackets: 16 products of matrices [tiles, channels] x [channels, lanes],
+ *     y = Aᵀ [ (G g Gᵀ) ⊙ (Bᵀ d B) ] A,     summed over channels inside the brackets: N² products of matrices [tiles, channels] x [channels, lanes],
  *
- * 16 multiplications a tile and pair of channels where the definition takes 36.  In one dimension
+ * 16 multiplications a tile and pair of channels where the definition of 3x3 takes 36, and 36 where that of 5x5 takes 100.  A, B and G follow from Toom and Cook's interpolation at
+ * the points 0, 1, -1, ∞ and, for 5x5, also 1/2 and -2: of all sets of small numbers the one with the smallest error.  In one dimension, for 3x3,
  *
  *     Bᵀd = (d0 - d2, d1 + d2, d2 - d1, d1 - d3)     Gg = (g0, (g0 + g1 + g2)/2, (g0 - g1 + g2)/2, g2)     Aᵀm = (m0 + m1 + m2, m1 - m2 - m3).
  *
- * The derivative of x is the same convolution of dy with the turned kernel; that of g is Gᵀ [ sum over tiles of (Bᵀ d B) ⊙ (A dy Aᵀ) ] G.  The transforms have no
- * numbers but 1 and 1/2, and cost about two digits in the last place, not more; but a value that is not finite spreads to the whole of its tile.
+ * The derivative of x is the same convolution of dy with the turned kernel; that of g is Gᵀ [ sum over tiles of (Bᵀ d B) ⊙ (A dy Aᵀ) ] G.
  *
- * A task takes a block of tiles and some lanes through all of it within the second-level cache: transform, 16 products, transform.  Sums are split by shape alone
+ * The error of 3x3 is about that of plain sums: two thirds of it forward, where the sums are shorter, half as much again for the weights.  That of 5x5 is twice as large; for its weights
+ * it would be seven times as large, and so these are left to conv_weight.c.  A value that is not finite spreads to the whole of its tile.
+ *
+ * A task takes a block of tiles and some lanes through all of it within the second-level cache: transform, N² products, transform.  Sums are split by shape alone
  * (derivative of the weights: a few parts of the tiles, added in order), so that the bits do not depend on the threads.
  */
+#include "kernels/cpu/conv_winograd.h"
+
 #include "kernels/cpu/conv_image.h"
 #include "kernels/cpu/conv_passes.h"
 #include "kernels/cpu/gemm_tile.h"
 
 enum {
-    PLACES = 16,             /* of a transformed tile */
     LEAST_CHANNELS = 32,     /* fewer do not pay for the transforms */
     LEAST_TILES = 64,        /* nor do fewer tiles for the larger weights */
     BLOCK_BYTES = 512 << 10, /* of a block of transformed tiles, about */
@@ -28,7 +32,7 @@ enum {
     SUMMED_BLOCK = 96,   /* ... and where they are summed over */
     TASKS = 8,           /* wanted at least */
     PART_TILES = 128,    /* of a part of a sum over tiles, at least */
-    TURNED_ROWS = 144,   /* of a block in which weights are turned */
+    TURNED_ROWS = 400,   /* of a block in which weights are turned */
     SKEW = 4 * TILE_LINE /* floats between the places of a tile, so that they do not meet in one set of the first-level cache */
 };
 
@@ -39,6 +43,7 @@ typedef struct winograd {
     int64_t rows, columns;      /* ... and of the result */
     int64_t top, left;          /* padding */
     int64_t down, across, tiles;
+    int side, places;    /* N and N² */
     int64_t block;       /* tiles of a block */
     int64_t parts, part; /* of the tiles, each of so many: blocks, or, in the derivative of the weights, what is summed in one go */
     int64_t cuts, cut;   /* of the lanes, each of so many vectors */
@@ -48,25 +53,29 @@ typedef struct winograd {
 
 static int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-bool CJ_K(cj__conv_winograd_fits)(const cj_conv_shape *v, cj_dtype t)
+bool CJ_K(cj__conv_winograd_fits)(const cj_conv_shape *v, cj_conv_pass pass, cj_dtype t)
 {
-    const int64_t down = ceil_of(v->out[1], 2), across = ceil_of(v->out[2], 2);
+    const int64_t taps = v->kernel[1], down = ceil_of(v->out[1], 2), across = ceil_of(v->out[2], 2);
     if (t != CJ_F32 || v->groups != 1 || !v->x_last || !v->y_last || v->in[0] != 1 || v->out[0] != 1 || v->kernel[0] != 1) return false;
+    if (taps != v->kernel[2] || (taps != 3 && (taps != 5 || pass == CJ_CONV_WEIGHT))) return false;
     for (int d = 1; d < 3; d++)
-        if (v->kernel[d] != 3 || v->stride[d] != 1 || v->dilation[d] != 1) return false;
+        if (v->stride[d] != 1 || v->dilation[d] != 1) return false;
     if (v->c % 16 || v->o % 16 || v->c < LEAST_CHANNELS || v->o < LEAST_CHANNELS || v->n * down * across < LEAST_TILES) return false;
-    return down * across * PLACES * 5 <= v->out[1] * v->out[2] * 9 * 4; /* tiles that reach over the edge are not most of them */
+    const int64_t all = down * across * (taps + 1) * (taps + 1), plain = v->out[1] * v->out[2] * taps * taps;
+    return all * 5 <= plain * 4; /* tiles that reach over the edge are not most of them */
 }
 
 static winograd winograd_of(const cj_conv_shape *v, cj_conv_pass pass)
 {
     const bool data = pass == CJ_CONV_DATA, weight = pass == CJ_CONV_WEIGHT;
+    const int64_t reach = v->kernel[1] - 1;
     winograd w = { .n = v->n, .channels = data ? v->o : v->c, .lanes = data ? v->c : v->o };
     w.height = data ? v->out[1] : v->in[1], w.width = data ? v->out[2] : v->in[2];
     w.rows = data ? v->in[1] : v->out[1], w.columns = data ? v->in[2] : v->out[2];
-    w.top = data ? 2 - v->pad[1] : v->pad[1], w.left = data ? 2 - v->pad[2] : v->pad[2];
+    w.top = data ? reach - v->pad[1] : v->pad[1], w.left = data ? reach - v->pad[2] : v->pad[2];
     w.down = ceil_of(w.rows, 2), w.across = ceil_of(w.columns, 2), w.tiles = w.n * w.down * w.across;
-    const int64_t vectors = w.lanes / VL, panels = ceil_of(vectors, TILE_WIDTH), fit = BLOCK_BYTES / 4 / (PLACES * w.channels);
+    w.side = (int)reach + 2, w.places = w.side * w.side;
+    const int64_t vectors = w.lanes / VL, panels = ceil_of(vectors, TILE_WIDTH), fit = BLOCK_BYTES / 4 / (w.places * w.channels);
     w.block = weight ? SUMMED_BLOCK : conv_min(conv_max(fit, LEAST_BLOCK), MOST_BLOCK);
     w.block = ceil_of(w.tiles, ceil_of(w.tiles, w.block)); /* blocks of one size */
     if (weight) {
@@ -80,20 +89,25 @@ static winograd winograd_of(const cj_conv_shape *v, cj_conv_pass pass)
     }
     w.ld = conv_up(w.channels, TILE_LINE) + (w.channels / TILE_LINE % 2 ? 0 : TILE_LINE); /* an odd number of cache lines */
     w.place = w.block * w.ld + SKEW;
-    w.worker_bytes = (size_t)(PLACES * (w.place + w.block * w.cut * VL + SKEW)) * sizeof(float);
-    w.weight_bytes = (size_t)((weight ? w.parts : 1) * PLACES * w.channels * w.lanes) * sizeof(float);
+    w.worker_bytes = (size_t)(w.places * (w.place + w.block * w.cut * VL + SKEW)) * sizeof(float);
+    w.weight_bytes = (size_t)((weight ? w.parts : 1) * w.places * w.channels * w.lanes) * sizeof(float);
     w.zero_bytes = (size_t)conv_up(conv_max(w.channels, w.lanes), TILE_LINE) * sizeof(float);
     return w;
 }
 
-/* ---- transforms ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* Calls a transform with N a constant. */
+#define BY_SIDE(w, call)                                                                                                                   \
+    do {                                                                                                                                   \
+        if ((w)->side == 4) {                                                                                                              \
+            enum { N = 4 };                                                                                                                \
+            call;                                                                                                                          \
+        } else {                                                                                                                           \
+            enum { N = 6 };                                                                                                                \
+            call;                                                                                                                          \
+        }                                                                                                                                  \
+    } while (0)
 
-/* Bᵀ d along one axis, step apart. */
-GEMM_INLINE void source_axis(vf *d, const int step)
-{
-    const vf d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step];
-    d[0] = d0 - d2, d[step] = d1 + d2, d[2 * step] = d2 - d1, d[3 * step] = d1 - d3;
-}
+/* ---- tiles --------------------------------------------------------------------------------------------------------------------------------------------- */
 
 /* The pixels of a square of `size`, from line y and column x on, of an image of rows x columns pixels; zeros outside of it. */
 GEMM_INLINE void square(const float *image, int64_t rows, int64_t columns, int64_t channels, int64_t y, int64_t x, const int size,
@@ -116,30 +130,40 @@ GEMM_INLINE corner corner_of(const winograd *w, int64_t tile)
 }
 
 /* Bᵀ d B of tiles [begin, end). */
-static void transform_source(const winograd *w, const float *source, const float *zeros, int64_t begin, int64_t end, float *to)
+GEMM_INLINE void source_tiles(const winograd *w, const int N, const float *source, const float *zeros, int64_t begin, int64_t end,
+                              float *to)
 {
     for (int64_t tile = begin; tile < end; tile++, to += w->ld) {
         const corner p = corner_of(w, tile);
-        const float *at[PLACES];
-        square(source + p.image * w->height * w->width * w->channels, w->height, w->width, w->channels, p.y - w->top, p.x - w->left, 4,
+        const float *at[MOST_PLACES];
+        square(source + p.image * w->height * w->width * w->channels, w->height, w->width, w->channels, p.y - w->top, p.x - w->left, N,
                zeros, at);
         for (int64_t c = 0; c < w->channels; c += VL) {
-            vf d[PLACES];
-#pragma GCC unroll 16
-            for (int i = 0; i < PLACES; i++) d[i] = vload(at[i] + c);
-#pragma GCC unroll 4
-            for (int j = 0; j < 4; j++) source_axis(d + j, 4);
-#pragma GCC unroll 4
-            for (int i = 0; i < 4; i++) source_axis(d + 4 * i, 1);
-#pragma GCC unroll 16
-            for (int i = 0; i < PLACES; i++) vstore(to + i * w->place + c, d[i]);
+            vf d[MOST_PLACES];
+#pragma GCC unroll 6
+            for (int j = 0; j < N; j++) {
+#pragma GCC unroll 6
+                for (int i = 0; i < N; i++) d[i * N + j] = vload(at[i * N + j] + c);
+                source_axis(d + j, N, N);
+            }
+#pragma GCC unroll 6
+            for (int i = 0; i < N; i++) {
+                source_axis(d + i * N, 1, N);
+#pragma GCC unroll 6
+                for (int j = 0; j < N; j++) vstore(to + (i * N + j) * w->place + c, d[i * N + j]);
+            }
         }
     }
 }
+static __attribute__((noinline)) void transform_source(const winograd *w, const float *source, const float *zeros, int64_t begin,
+                                                       int64_t end, float *to)
+{
+    BY_SIDE(w, source_tiles(w, N, source, zeros, begin, end, to));
+}
 
-/* Aᵀ m A of tiles [begin, end), `lanes` of them from lane0 on, to the result; m: [PLACES][tiles][lanes], its places `place` apart. */
-static void transform_result(const winograd *w, const float *m, int64_t place, int64_t begin, int64_t end, int64_t lane0, int64_t lanes,
-                             const float *bias, float *result)
+/* Aᵀ m A of tiles [begin, end), `lanes` of them from lane0 on, to the result; m: [places][tiles][lanes], its places `place` apart. */
+GEMM_INLINE void result_tiles(const winograd *w, const int N, const float *m, int64_t place, int64_t begin, int64_t end, int64_t lane0,
+                              int64_t lanes, const float *bias, float *result)
 {
     for (int64_t tile = begin; tile < end; tile++, m += lanes) {
         const corner p = corner_of(w, tile);
@@ -147,31 +171,31 @@ static void transform_result(const winograd *w, const float *m, int64_t place, i
         const int64_t line = w->columns * w->lanes;
         const bool right = p.x + 1 < w->columns, below = p.y + 1 < w->rows;
         for (int64_t l = 0; l < lanes; l += VL) {
-            vf s[2][4];
-#pragma GCC unroll 4
-            for (int j = 0; j < 4; j++) {
-                const float *column = m + j * place + l;
-                const vf m1 = vload(column + 4 * place), m2 = vload(column + 8 * place);
-                s[0][j] = vload(column) + m1 + m2, s[1][j] = m1 - m2 - vload(column + 12 * place);
+            vf column[MOST_SIDE], half[2 * MOST_SIDE], r[4];
+#pragma GCC unroll 6
+            for (int j = 0; j < N; j++) {
+#pragma GCC unroll 6
+                for (int i = 0; i < N; i++) column[i] = vload(m + (i * N + j) * place + l);
+                result_axis(column, 1, half + j, N, N);
             }
+            result_axis(half, 1, r, 1, N), result_axis(half + N, 1, r + 2, 1, N);
             const vf b = bias ? vload(bias + lane0 + l) : vzero();
-            vstore(y + l, s[0][0] + s[0][1] + s[0][2] + b);
-            if (right) vstore(y + w->lanes + l, s[0][1] - s[0][2] - s[0][3] + b);
-            if (below) vstore(y + line + l, s[1][0] + s[1][1] + s[1][2] + b);
-            if (below && right) vstore(y + line + w->lanes + l, s[1][1] - s[1][2] - s[1][3] + b);
+            vstore(y + l, r[0] + b);
+            if (right) vstore(y + w->lanes + l, r[1] + b);
+            if (below) vstore(y + line + l, r[2] + b);
+            if (below && right) vstore(y + line + w->lanes + l, r[3] + b);
         }
     }
 }
-
-/* A along one axis: (y0, y0 + y1, y0 - y1, -y1). */
-GEMM_INLINE void slope_axis(vf y0, vf y1, vf *to, const int step)
+static __attribute__((noinline)) void transform_result(const winograd *w, const float *m, int64_t place, int64_t begin, int64_t end,
+                                                       int64_t lane0, int64_t lanes, const float *bias, float *result)
 {
-    to[0] = y0, to[step] = y0 + y1, to[2 * step] = y0 - y1, to[3 * step] = vzero() - y1;
+    BY_SIDE(w, result_tiles(w, N, m, place, begin, end, lane0, lanes, bias, result));
 }
 
 /* A dy Aᵀ of tiles [begin, end), `lanes` of them from lane0 on. */
-static void transform_slope(const winograd *w, const float *dy, const float *zeros, int64_t begin, int64_t end, int64_t lane0,
-                            int64_t lanes, float *to, int64_t place)
+GEMM_INLINE void slope_tiles(const winograd *w, const int N, const float *dy, const float *zeros, int64_t begin, int64_t end, int64_t lane0,
+                             int64_t lanes, float *to, int64_t place)
 {
     for (int64_t tile = begin; tile < end; tile++, to += lanes) {
         const corner p = corner_of(w, tile);
@@ -180,14 +204,21 @@ static void transform_slope(const winograd *w, const float *dy, const float *zer
         for (int i = 0; i < 4; i++)
             if (at[i] != zeros) at[i] += lane0;
         for (int64_t l = 0; l < lanes; l += VL) {
-            vf half[8], z[PLACES];
-            for (int j = 0; j < 2; j++) slope_axis(vload(at[j] + l), vload(at[2 + j] + l), half + j, 2);
-#pragma GCC unroll 4
-            for (int i = 0; i < 4; i++) slope_axis(half[2 * i], half[2 * i + 1], z + 4 * i, 1);
-#pragma GCC unroll 16
-            for (int i = 0; i < PLACES; i++) vstore(to + i * place + l, z[i]);
+            vf half[2 * MOST_SIDE], z[MOST_SIDE];
+            for (int j = 0; j < 2; j++) slope_axis(vload(at[j] + l), vload(at[2 + j] + l), half + j, 2, N);
+#pragma GCC unroll 6
+            for (int i = 0; i < N; i++) {
+                slope_axis(half[2 * i], half[2 * i + 1], z, 1, N);
+#pragma GCC unroll 6
+                for (int j = 0; j < N; j++) vstore(to + (i * N + j) * place + l, z[j]);
+            }
         }
     }
+}
+static __attribute__((noinline)) void transform_slope(const winograd *w, const float *dy, const float *zeros, int64_t begin, int64_t end,
+                                                      int64_t lane0, int64_t lanes, float *to, int64_t place)
+{
+    BY_SIDE(w, slope_tiles(w, N, dy, zeros, begin, end, lane0, lanes, to, place));
 }
 
 /* ---- weights --------------------------------------------------------------------------------------------------------------------------------------------- */
@@ -196,24 +227,19 @@ static void transform_slope(const winograd *w, const float *dy, const float *zer
 GEMM_INLINE int64_t panel_of(const winograd *w, int place, int64_t vector) { return (place * w->lanes + vector * VL) * w->channels; }
 GEMM_INLINE int panel_vectors(const winograd *w, int64_t vector) { return (int)conv_min(TILE_WIDTH, w->lanes / VL - vector); }
 
-GEMM_INLINE void kernel_axis(const vf *g, const int from, vf *to, const int step)
+/* G g Gᵀ of one vector of lanes; g: R² vectors, turned: from the last to the first. */
+GEMM_INLINE void transform_kernel(const int N, const float *g, bool turned, float *to, int64_t place)
 {
-    const vf half = vset1(0.5f), ends = half * (g[0] + g[2 * from]), middle = half * g[from];
-    to[0] = g[0], to[step] = ends + middle, to[2 * step] = ends - middle, to[3 * step] = g[2 * from];
-}
-
-/* G g Gᵀ of one vector of lanes; g: 9 vectors, turned: from the last to the first. */
-GEMM_INLINE void transform_kernel(const float *g, bool turned, float *to, int64_t place)
-{
-    vf k[9], half[12], u[PLACES];
-#pragma GCC unroll 9
-    for (int i = 0; i < 9; i++) k[i] = vload(g + (turned ? 8 - i : i) * VL);
-#pragma GCC unroll 3
-    for (int j = 0; j < 3; j++) kernel_axis(k + j, 3, half + j, 3);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) kernel_axis(half + 3 * i, 1, u + 4 * i, 1);
-#pragma GCC unroll 16
-    for (int i = 0; i < PLACES; i++) vstore(to + i * place, u[i]);
+    const int R = N - 1;
+    vf k[MOST_SIDE], half[MOST_PLACES], u[MOST_SIDE];
+    for (int j = 0; j < R; j++) {
+        for (int i = 0; i < R; i++) k[i] = vload(g + (turned ? R * R - 1 - i * R - j : i * R + j) * VL);
+        kernel_axis(k, 1, half + j, R, N);
+    }
+    for (int i = 0; i < N; i++) {
+        kernel_axis(half + i * R, 1, u, 1, N);
+        for (int j = 0; j < N; j++) vstore(to + (i * N + j) * place, u[j]);
+    }
 }
 
 typedef struct winograd_job {
@@ -225,59 +251,62 @@ typedef struct winograd_job {
     bool data;
 } winograd_job;
 
-/* Items: a vector of lanes and TILE_LINE channels, in the order in which they lie in the weights [o, c, 3, 3]. */
+/* Items: a vector of lanes and TILE_LINE channels, in the order in which they lie in the weights [o, c, R, R]. */
 static void pack_kernels(void *arg, int64_t begin, int64_t end, int worker)
 {
     const winograd_job *j = arg;
     const winograd *w = j->w;
-    const int64_t blocks = w->channels / TILE_LINE, vectors = w->lanes / VL, place = w->lanes * w->channels;
+    const int64_t blocks = w->channels / TILE_LINE, vectors = w->lanes / VL, place = w->lanes * w->channels,
+                  taps = (w->side - 1) * (w->side - 1);
     float g[TURNED_ROWS * VL];
     (void)worker;
     for (int64_t item = begin; item < end; item++) {
         const int64_t c0 = (j->data ? item / vectors : item % blocks) * TILE_LINE, u = j->data ? item % vectors : item / blocks;
         const int64_t first = u / TILE_WIDTH * TILE_WIDTH, V = panel_vectors(w, first);
         float *to = j->packing + panel_of(w, 0, first) + (u - first) * VL;
-        if (!j->data) pack(g, VL, j->b + (u * VL * w->channels + c0) * 9, 1, w->channels * 9, TILE_LINE * 9, VL, GEMM_F32);
+        if (!j->data) pack(g, VL, j->b + (u * VL * w->channels + c0) * taps, 1, w->channels * taps, TILE_LINE * taps, VL, GEMM_F32);
         for (int64_t c = c0; c < c0 + TILE_LINE; c++) {
-            if (j->data) pack(g, VL, j->b + (c * w->lanes + u * VL) * 9, 1, 9, 9, VL, GEMM_F32);
-            transform_kernel(j->data ? g : g + (c - c0) * 9 * VL, j->data, to + c * V * VL, place);
+            if (j->data) pack(g, VL, j->b + (c * w->lanes + u * VL) * taps, 1, taps, taps, VL, GEMM_F32);
+            BY_SIDE(w, transform_kernel(N, j->data ? g : g + (c - c0) * taps * VL, j->data, to + c * V * VL, place));
         }
     }
 }
 
-/* dw = Gᵀ u G of one vector of lanes, to 9 vectors. */
-GEMM_INLINE void back_axis(const vf *u, const int from, vf *to, const int step)
+/* Gᵀ u G of one vector of lanes, to R² vectors; the parts of the sums are added in order. */
+GEMM_INLINE void transform_sums(const winograd *w, const int N, const float *sum, float *to)
 {
-    const vf half = vset1(0.5f), both = half * (u[from] + u[2 * from]);
-    to[0] = u[0] + both, to[step] = half * (u[from] - u[2 * from]), to[2 * step] = both + u[3 * from];
+    const int R = N - 1;
+    const int64_t place = w->lanes * w->channels;
+    vf column[MOST_SIDE], half[MOST_PLACES], k[MOST_SIDE];
+    for (int j = 0; j < N; j++) {
+        for (int i = 0; i < N; i++) {
+            const float *at = sum + (i * N + j) * place;
+            column[i] = vload(at);
+            for (int64_t part = 1; part < w->parts; part++) column[i] = vadd(column[i], vload(at + part * N * N * place));
+        }
+        back_axis(column, 1, half + j, N, N);
+    }
+    for (int i = 0; i < R; i++) {
+        back_axis(half + i * N, 1, k, 1, N);
+        for (int j = 0; j < R; j++) vstore(to + (i * R + j) * VL, k[j]);
+    }
 }
 
-/* Items as in pack_kernels; the parts of the sums are added in order. */
+/* Items as in pack_kernels. */
 static void finish_weights(void *arg, int64_t begin, int64_t end, int worker)
 {
     const winograd_job *j = arg;
     const winograd *w = j->w;
-    const int64_t blocks = w->channels / TILE_LINE, place = w->lanes * w->channels;
+    const int64_t blocks = w->channels / TILE_LINE, taps = (w->side - 1) * (w->side - 1);
     float g[TURNED_ROWS * VL];
     (void)worker;
     for (int64_t item = begin; item < end; item++) {
         const int64_t c0 = item % blocks * TILE_LINE, u = item / blocks, first = u / TILE_WIDTH * TILE_WIDTH, V = panel_vectors(w, first);
         for (int64_t c = c0; c < c0 + TILE_LINE; c++) {
             const float *sum = j->packing + panel_of(w, 0, first) + (u - first) * VL + c * V * VL;
-            vf s[PLACES], half[12], k[9];
-#pragma GCC unroll 16
-            for (int i = 0; i < PLACES; i++) {
-                s[i] = vload(sum + i * place);
-                for (int64_t part = 1; part < w->parts; part++) s[i] = s[i] + vload(sum + (part * PLACES + i) * place);
-            }
-#pragma GCC unroll 4
-            for (int q = 0; q < 4; q++) back_axis(s + q, 4, half + q, 4);
-#pragma GCC unroll 3
-            for (int i = 0; i < 3; i++) back_axis(half + 4 * i, 1, k + 3 * i, 1);
-#pragma GCC unroll 9
-            for (int i = 0; i < 9; i++) vstore(g + ((c - c0) * 9 + i) * VL, k[i]);
+            BY_SIDE(w, transform_sums(w, N, sum, g + (c - c0) * taps * VL));
         }
-        pack(j->result + (u * VL * w->channels + c0) * 9, w->channels * 9, g, 1, VL, VL, TILE_LINE * 9, GEMM_F32);
+        pack(j->result + (u * VL * w->channels + c0) * taps, w->channels * taps, g, 1, VL, VL, TILE_LINE * taps, GEMM_F32);
     }
 }
 
@@ -308,20 +337,20 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int worker)
 {
     const winograd_job *j = arg;
     const winograd *w = j->w;
-    float *source = worker_memory(j, worker), *sums = source + PLACES * w->place;
+    float *source = worker_memory(j, worker), *sums = source + w->places * w->place;
     for (int64_t item = begin; item < end; item++) {
         const int64_t tile0 = item / w->cuts * w->part, tile1 = conv_min(tile0 + w->part, w->tiles), rows = tile1 - tile0;
         const int64_t vector0 = item % w->cuts * w->cut, vector1 = conv_min(vector0 + w->cut, w->lanes / VL),
                       lanes = (vector1 - vector0) * VL;
         const int64_t place = rows * lanes + SKEW;
         if (item == begin || vector0 == 0) transform_source(w, j->a, j->zeros, tile0, tile1, source);
-        for (int i = 0; i < PLACES; i++)
+        for (int i = 0; i < w->places; i++)
             for (int64_t u = vector0; u < vector1; u += TILE_WIDTH) {
                 const int V = panel_vectors(w, u);
                 const bool more = u + TILE_WIDTH < vector1;
-                const float *next = more             ? j->weights + panel_of(w, i, u + TILE_WIDTH)
-                                    : i + 1 < PLACES ? j->weights + panel_of(w, i + 1, vector0)
-                                                     : NULL;
+                const float *next = more                ? j->weights + panel_of(w, i, u + TILE_WIDTH)
+                                    : i + 1 < w->places ? j->weights + panel_of(w, i + 1, vector0)
+                                                        : NULL;
                 multiply((tile){ .k = w->channels,
                                  .a = source + i * w->place,
                                  .a_row = w->ld,
@@ -341,7 +370,7 @@ static void sum_parts(void *arg, int64_t begin, int64_t end, int worker)
 {
     const winograd_job *j = arg;
     const winograd *w = j->w;
-    float *source = worker_memory(j, worker), *slope = source + PLACES * w->place;
+    float *source = worker_memory(j, worker), *slope = source + w->places * w->place;
     for (int64_t item = begin; item < end; item++) {
         const int64_t part = item / w->cuts, first = part * w->part, last = conv_min(first + w->part, w->tiles);
         const int64_t u = item % w->cuts * w->cut, V = panel_vectors(w, u), lanes = V * VL, place = w->block * lanes + SKEW;
@@ -349,14 +378,14 @@ static void sum_parts(void *arg, int64_t begin, int64_t end, int worker)
             const int64_t tile1 = conv_min(tile0 + w->block, last);
             transform_source(w, j->a, j->zeros, tile0, tile1, source);
             transform_slope(w, j->b, j->zeros, tile0, tile1, u * VL, lanes, slope, place);
-            for (int i = 0; i < PLACES; i++)
+            for (int i = 0; i < w->places; i++)
                 multiply((tile){ .k = tile1 - tile0,
                                  .a = source + i * w->place,
                                  .a_row = 1,
                                  .a_col = w->ld,
                                  .b = slope + i * place,
                                  .b_row = lanes,
-                                 .c = j->packing + part * PLACES * w->lanes * w->channels + panel_of(w, i, u),
+                                 .c = j->packing + part * w->places * w->lanes * w->channels + panel_of(w, i, u),
                                  .c_row = lanes,
                                  .add = tile0 > first ? CJ_GEMM_ADD : 0 },
                          (int)V, w->channels, NULL);
