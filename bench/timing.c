@@ -67,8 +67,8 @@ double bench_burst(bench_step_fn *step, void *arg, double seconds)
     return best;
 }
 
-/* The threads of the program that ran last spin for a while before they sleep; they shall not take a core from the next. */
-static void settle(void) { nanosleep(&(struct timespec){ 0, 3000000 }, NULL); }
+/* The threads of the program that ran last spin for a while before they sleep, those of OpenBLAS for 26 ms; they shall not take a core from the next. */
+static void settle(void) { nanosleep(&(struct timespec){ 0, 40000000 }, NULL); }
 
 enum { MOST_ROUNDS = 99, MOST_WORK = 4 };
 
