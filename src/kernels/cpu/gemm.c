@@ -172,12 +172,11 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
                 t.relu = g->act == CJ_GEMM_RELU;
             }
             if (s->near) t.next = t.b + NEAR_ROWS * t.b_row, t.next_row = t.b_row;
-            panel_rows(&t, V, rows,
-                       s->mode == B_COPIED_BY_TILE ? B_COPY
-                       : !s->near                  ? B_PLAIN
-                       : turned                    ? B_NEAR_TURNED
-                                                   : B_NEAR,
-                       turned, final && g->tail ? g : NULL, r->item, i0, j0);
+            const int mode = s->mode == B_COPIED_BY_TILE ? B_COPY : !s->near ? B_PLAIN : turned ? B_NEAR_TURNED : B_NEAR;
+            /* the rows of each task by themselves: the sign of a NaN follows from the tile that sums it, and the tiles should not from the threads */
+            const float *const next = t.next;
+            for (int64_t i = 0; i < rows; i += s->block_rows, t.next = next)
+                panel_rows(&t, V, min64(s->block_rows, rows - i), mode, turned, final && g->tail ? g : NULL, r->item, i0 + i, j0);
         }
     }
 }
