@@ -172,12 +172,11 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
                 t.relu = g->act == CJ_GEMM_RELU;
             }
             if (s->near) t.next = t.b + NEAR_ROWS * t.b_row, t.next_row = t.b_row;
-            panel_rows(&t, V, rows,
-                       s->mode == B_COPIED_BY_TILE ? B_COPY
-                       : !s->near                  ? B_PLAIN
-                       : turned                    ? B_NEAR_TURNED
-                                                   : B_NEAR,
-                       turned, final && g->tail ? g : NULL, r->item, i0, j0);
+            const int mode = s->mode == B_COPIED_BY_TILE ? B_COPY : !s->near ? B_PLAIN : turned ? B_NEAR_TURNED : B_NEAR;
+            /* the rows of each task by themselves: the sign of a NaN follows from the tile that sums it, and the tiles should not from the threads */
+            const float *const next = t.next;
+            for (int64_t i = 0; i < rows; i += s->block_rows, t.next = next)
+                panel_rows(&t, V, min64(s->block_rows, rows - i), mode, turned, final && g->tail ? g : NULL, r->item, i0 + i, j0);
         }
     }
 }
@@ -187,6 +186,11 @@ static void run_tasks(void *arg, int64_t begin, int64_t end, int worker)
     const run *r = arg;
     const plan *s = r->s;
     const int64_t slabs = ceil_div(s->panels, s->slab);
+    if (slabs == 1 && s->mode == B_PACKED && s->kind == GEMM_F32) { /* the rows of several tasks: B is packed once for all of them */
+        const int64_t i = begin * s->block_rows;
+        run_task(r, r->row0 + i, min64(end * s->block_rows, r->rows) - i, 0, s->panels, worker);
+        return;
+    }
     for (int64_t task = begin; task < end; task++) {
         const int64_t i = task / slabs * s->block_rows, q = task % slabs * s->slab;
         run_task(r, r->row0 + i, min64(s->block_rows, r->rows - i), q, min64(q + s->slab, s->panels), worker);
@@ -415,7 +419,8 @@ static void run_panels(cj_pool *pool, run *r)
     for (r->row0 = 0; r->row0 < r->g->m; r->row0 += s->super_rows) {
         r->rows = min64(s->super_rows, r->g->m - r->row0);
         if (s->a_ld) cj__parallel_for(pool, s->k_blocks * ceil_div(r->rows, PACK_ROWS), 1, pack_a_pieces, r);
-        cj__parallel_for(pool, ceil_div(r->rows, s->block_rows) * ceil_div(s->panels, s->slab), 1, run_tasks, r);
+        const int64_t tasks = ceil_div(r->rows, s->block_rows) * ceil_div(s->panels, s->slab);
+        cj__parallel_for(pool, tasks, pool ? 1 : tasks, run_tasks, r);
     }
 }
 
@@ -595,8 +600,9 @@ static int is_narrow(const cj_gemm *g)
 
 static void gemm_narrow(cj_pool *pool, const cj_gemm *g)
 {
-    const int parallel = (double)g->m * (double)g->n * (double)g->k >= PARALLEL_WORK;
-    const int64_t grain = parallel ? ceil_div(ceil_div(g->m, 8), TINY_ROWS) * TINY_ROWS : g->m;
+    const double chunks = (double)g->m * (double)g->n * (double)g->k / (PARALLEL_NARROW / 2);
+    const int parallel = chunks >= 2;
+    const int64_t grain = parallel ? ceil_div(ceil_div(g->m, chunks < 8 ? (int64_t)chunks : 8), TINY_ROWS) * TINY_ROWS : g->m;
     cj__parallel_for(parallel ? pool : NULL, g->m, grain, narrow_rows, (void *)(uintptr_t)g);
 }
 

@@ -17,6 +17,7 @@ enum {
     TURNED_SUMS = 1 << 20, /* ... up to so many elements; copies are shared by ... */
     TURNED_PANELS = 8,     /* ... up to so many panels */
     FEW_ROWS = 48,
+    HALF_ROWS = 16,         /* rows for which a second thread packs a panel once more */
     BLOCK_ROWS = 640,       /* rows of A of one task: 640 * KC_FEW_ROWS floats are 480 KiB of L2 */
     NEAR_B_ROWS = 480,      /* the same where B stays in L2 */
     PACK_A_PANELS = 3,      /* from this many panels on, copying A pays for itself */
@@ -57,10 +58,11 @@ enum {
     SHARED_SUMS = 1 << 15,   /* ... on all threads from so many elements of C on.  So do larger ones with a k up to ... */
     SHORT_K = 8,             /* ... this, or rows of C that begin inside cache lines: threads at the same rows hold each other up */
 };
-static const double PARALLEL_WORK = 2.5e5;     /* m*n*k below which a second thread costs more than it brings */
-static const double PARALLEL_THIN = 5e4;       /* the same for products that only stream a matrix */
-static const double PARALLEL_NEAR = 1e5;       /* the same for those whose few rows share what they read */
-static const double ITEM_WORK = 2e7;           /* batch items below this run whole on one thread each */
+static const double PARALLEL_WORK = 2.5e5; /* m*n*k below which a second thread costs more than it brings */
+static const double PARALLEL_THIN = 5e4;   /* the same for products that only stream a matrix */
+static const double PARALLEL_NARROW = 8e4; /* the same for those of up to 16 columns, which do not reach the peak; a chunk has half of it */
+static const double PARALLEL_NEAR = 1e5;   /* the same for those whose few rows share what they read */
+static const double ITEM_WORK = 2e7;       /* batch items below this run whole on one thread each */
 static const int64_t PACKED_A_LIMIT = 2 << 20; /* floats of A packed at a time */
 
 GEMM_INLINE int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -16,6 +16,7 @@
 #define CACHE (1000 << 10) /* bytes of inputs that a block of sets may have */
 #define TOGETHER 16        /* sets of a block at most */
 #define SMALL 16384        /* elements that are not worth a second thread */
+#define LINE 64            /* bytes of a cache line */
 #define LONG_RUN 4096      /* bytes of a plane that memory delivers well by itself */
 
 /* Runs the statement with T and RELU constants. */
@@ -219,6 +220,56 @@ CJ_INLINE void write_slope(cj_dtype t, bool relu, const void *x, const void *dy,
 #undef DY
 }
 
+/* What a plane's elements are computed with: y = (x - high)·scale + shift, dx = g·dy_masked + d·(x - high) + one. */
+typedef struct plane_of {
+    vf high, scale, shift, g, d, one;
+} plane_of;
+
+CJ_INLINE plane_of plane_values(const cj_affine *f, const cj_slope *p)
+{
+    plane_of w = { .high = vf_set1((float)f->high), .scale = vf_set1((float)f->scale), .shift = vf_set1((float)f->shift) };
+    if (p) w.g = vf_set1((float)p->g), w.d = vf_set1((float)p->d), w.one = vf_set1((float)p->one);
+    return w;
+}
+
+/* Lanes [0, m) of y, or of dx where there is a dy, from element i on. */
+CJ_INLINE vf plane_value(bool relu, const float *x, const float *dy, int64_t i, int m, const plane_of *w)
+{
+    const vf d = (m == CJ_VL ? vf_load(x + i) : load_vf_n(CJ_F32, x, i, m)) - w->high;
+    if (dy) {
+        const vf g = m == CJ_VL ? vf_load(dy + i) : load_vf_n(CJ_F32, dy, i, m);
+        return vf_fma(below_relu(relu, d, w->scale, w->shift, g), w->g, vf_fma(d, w->d, w->one));
+    }
+    const vf v = vf_fma(d, w->scale, w->shift);
+    return relu ? vf_max(vf_zero(), v) : v;
+}
+
+/* Neighbouring planes of f32 past the cache, in one run: the vectors in which two of them meet are written whole.  A line that is written in parts has to be read first, and on some
+ * machines waits for the streamed ones around it.  f and p: of each plane, p for dx.  n >= CJ_VL. */
+CJ_INLINE void stream_planes(bool relu, const float *x, const float *dy, int planes, int64_t n, const cj_affine *f, const cj_slope *p,
+                             float *y)
+{
+    plane_of w = plane_values(f, p);
+    int64_t i = row_head(y, true);
+    if (i > 0) store_vf_n(CJ_F32, y, 0, plane_value(relu, x, dy, 0, (int)i, &w), (int)i);
+    for (int s = 0; s < planes; s++) {
+        const int64_t end = (s + 1) * n;
+        for (; i + CJ_VL <= end; i += CJ_VL) vf_stream(y + i, plane_value(relu, x, dy, i, CJ_VL, &w));
+        const int m = (int)(end - i);
+        if (s + 1 == planes) {
+            if (m > 0) store_vf_n(CJ_F32, y, i, plane_value(relu, x, dy, i, m, &w), m);
+            return;
+        }
+        const plane_of next = plane_values(f + s + 1, p ? p + s + 1 : NULL);
+        if (m > 0) {
+            const vf before = plane_value(relu, x, dy, i, CJ_VL, &w), after = plane_value(relu, x, dy, i, CJ_VL, &next);
+            vf_stream(y + i, vf_sel(vm_first(m), before, after));
+            i += CJ_VL;
+        }
+        w = next;
+    }
+}
+
 /* ---- a block of sets: [begin, begin + n) of them, n <= TOGETHER ------------------------------------------------------------------------------- */
 
 static const char *plane_at(const void *base, const sets *z, int64_t s, int64_t k)
@@ -264,12 +315,19 @@ CJ_INLINE void block_forward(cj_dtype t, bool relu, const cj_normalise_job *j, c
     cj_affine f[TOGETHER];
     const int64_t ahead = j->groups ? z->jump * z->elem : 0;
     if (!j->given) block_statistics(t, j, z, begin, n);
-    for (int64_t k = 0; k < z->planes; k++)
+    for (int64_t k = 0; k < z->planes; k++) {
+        if (t == CJ_F32 && n > 1 && stream) {
+            for (int s = 0; s < n && k == 0; s++) f[s] = affine_of(j, begin + s, begin + s);
+            stream_planes(relu, (const float *)(const void *)plane_at(j->x, z, begin, k), NULL, n, z->inner, f, NULL,
+                          (float *)(uintptr_t)plane_at(j->y, z, begin, k));
+            continue;
+        }
         for (int s = 0; s < n; s++) {
             if (k == 0 || j->groups) f[s] = affine_of(j, begin + s, channel_of(j, z, begin + s, k));
             write_plane(t, relu, plane_at(j->x, z, begin + s, k), z->inner, ahead, &f[s],
                         (char *)(uintptr_t)plane_at(j->y, z, begin + s, k), stream);
         }
+    }
     if (stream) vf_stream_end();
 }
 
@@ -328,23 +386,36 @@ CJ_INLINE void block_backward(cj_dtype t, bool relu, const cj_normalise_job *j, 
         }
     }
     for (int s = 0; s < n && !j->groups; s++) channel_sums(j, z, begin + s, 0, &f[s], sum[s].A, sum[s].B, &total[s]);
-    for (int64_t k = 0; k < z->planes; k++)
+    cj_slope slope[TOGETHER];
+    for (int s = 0; s < n; s++) slope[s] = slope_of(j, &f[s], &total[s]);
+    for (int64_t k = 0; k < z->planes; k++) {
+        if (t == CJ_F32 && n > 1 && stream) {
+            stream_planes(relu, (const float *)(const void *)plane_at(j->x, z, begin, k),
+                          (const float *)(const void *)plane_at(j->dy, z, begin, k), n, z->inner, f, slope,
+                          (float *)(uintptr_t)plane_at(j->y, z, begin, k));
+            continue;
+        }
         for (int s = 0; s < n; s++) {
             if (j->groups) f[s] = affine_of(j, begin + s, channel_of(j, z, begin + s, k));
-            const cj_slope p = slope_of(j, &f[s], &total[s]);
+            const cj_slope p = j->groups ? slope_of(j, &f[s], &total[s]) : slope[s];
             write_slope(t, relu, plane_at(j->x, z, begin + s, k), plane_at(j->dy, z, begin + s, k), z->inner, ahead, &f[s], &p,
                         (char *)(uintptr_t)plane_at(j->y, z, begin + s, k), stream);
         }
+    }
     if (stream) vf_stream_end();
 }
 
 /* ---- the kernels ----------------------------------------------------------------------------------------------------------------------------------- */
 
+/* As many neighbours as fit, and where there is a choice, as many as end with a cache line: `whole` planes do. */
 static int together_of(const sets *z, bool group, int inputs)
 {
-    const int64_t bytes = z->planes * z->inner * z->elem * inputs, fit = bytes ? CACHE / bytes : 1;
-    if (group || z->inner * z->elem >= LONG_RUN || fit < 1) return 1;
-    return fit > TOGETHER ? TOGETHER : (int)fit;
+    const int64_t plane = z->inner * z->elem, bytes = z->planes * plane * inputs, fit = bytes ? CACHE / bytes : 1;
+    if (group || plane >= LONG_RUN || fit < 1) return 1;
+    int whole = 1;
+    while (whole * plane % LINE != 0) whole *= 2;
+    const int most = fit > TOGETHER ? TOGETHER : (int)fit;
+    return most > whole ? most - most % whole : most;
 }
 
 static void run_sets(const cj_normalise_job *j, int64_t begin, int64_t end, bool backward)
