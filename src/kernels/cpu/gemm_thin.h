@@ -16,6 +16,7 @@
 
 enum {
     THIN_LINE = 16,                  /* floats in a cache line */
+    DOTS_RUN = 1024,                 /* floats of a row that dot products read at a time: a page */
     ROW_VECTORS = GEMM_REGISTERS / 2 /* vectors of a row that are summed at a time */
 };
 
@@ -114,6 +115,18 @@ GEMM_INLINE void dots_block(const thin *t, const int R, const int S, const int a
         for (int s = 0; s < S; s++) thin_finish(t, sums[r * up + s * right], i0 + r, j0 + s);
 }
 
+/* The sums of VL columns of y, one in the lanes of each vector. */
+GEMM_INLINE void dots_row_finish(const thin *t, vf acc[VL], int64_t j0)
+{
+    if (!t->add && !t->bias && !t->relu && t->y_col == 1) {
+        vstore(t->y + j0, fold(acc));
+        return;
+    }
+    float sums[VL];
+    vstore(sums, fold(acc));
+    for (int s = 0; s < VL; s++) thin_finish(t, sums[s], 0, j0 + s);
+}
+
 /* One row of x by VL rows of w, four of them at a time: fewer streams than VL suit the prefetcher better.  Rows that do not begin on a cache line have every
  * load cross one; `ahead` fetches their lines first.  A constant at every call. */
 GEMM_INLINE void dots_row(const thin *t, const int ahead, int64_t j0)
@@ -140,13 +153,35 @@ GEMM_INLINE void dots_row(const thin *t, const int ahead, int64_t j0)
 #pragma GCC unroll 4
         for (int s = 0; s < STREAMS; s++) acc[g + s] = vfma(x, vload_some(w + s * w_row + whole, lanes), acc[g + s]);
     }
-    if (!t->add && !t->bias && !t->relu && t->y_col == 1) {
-        vstore(t->y + j0, fold(acc));
-        return;
+    dots_row_finish(t, acc, j0);
+}
+/* The same where rows are long: a page of each at a time, so that no more of x than that has to stay in L1 beside the streams. */
+static __attribute__((noinline)) void dots_row_long(const thin *t, int64_t j0)
+{
+    enum { STREAMS = 4 };
+    const int64_t w_row = t->w_row, whole = t->k - t->k % VL;
+    const int lanes = (int)(t->k - whole);
+    vf acc[VL];
+#pragma GCC unroll 16
+    for (int s = 0; s < VL; s++) acc[s] = vzero();
+    for (int64_t p0 = 0; p0 < whole; p0 += DOTS_RUN) {
+        const int64_t p1 = p0 + DOTS_RUN < whole ? p0 + DOTS_RUN : whole;
+#pragma GCC unroll 4
+        for (int g = 0; g < VL; g += STREAMS) {
+            const float *w = t->w + (j0 + g) * w_row;
+            for (int64_t p = p0; p < p1; p += VL) {
+                const vf x = vload(t->x + p);
+#pragma GCC unroll 4
+                for (int s = 0; s < STREAMS; s++) acc[g + s] = vfma(x, vload(w + s * w_row + p), acc[g + s]);
+            }
+        }
     }
-    float sums[VL];
-    vstore(sums, fold(acc));
-    for (int s = 0; s < VL; s++) thin_finish(t, sums[s], 0, j0 + s);
+    if (lanes > 0) {
+        const vf x = vload_some(t->x + whole, lanes);
+#pragma GCC unroll 16
+        for (int s = 0; s < VL; s++) acc[s] = vfma(x, vload_some(t->w + (j0 + s) * w_row + whole, lanes), acc[s]);
+    }
+    dots_row_finish(t, acc, j0);
 }
 static __attribute__((noinline)) void dots_row_even(const thin *t, int64_t j) { dots_row(t, 0, j); }
 static __attribute__((noinline)) void dots_row_uneven(const thin *t, int64_t j) { dots_row(t, 1, j); }
@@ -196,7 +231,9 @@ static void dots(const thin *t, int64_t j0, int64_t j1)
 {
     int64_t j = j0;
     if (t->rows == 1) {
-        void (*const row)(const thin *, int64_t) = t->w_row % THIN_LINE == 0 ? dots_row_even : dots_row_uneven;
+        void (*const row)(const thin *, int64_t) = t->w_row % THIN_LINE != 0 ? dots_row_uneven
+                                                   : t->k > DOTS_RUN         ? dots_row_long
+                                                                             : dots_row_even;
         for (; j + VL <= j1; j += VL) row(t, j);
     } else if (t->y_row == 1) {
         for (; j + VL <= j1; j += VL) dots_across(t, j);
@@ -356,11 +393,49 @@ static void row_columns(const thin *t, int64_t begin, int64_t end)
 
 enum { SWEEP_ROWS = 4, SWEEP_FLOATS = 6144 /* of y in L1 */ };
 
+#if VL == 16 && defined __x86_64__
+enum { STRIPE = 16 /* vectors */, STRIPE_AHEAD = 2 /* rows */, PAGE = 1024 /* floats from one line of a set of L1 to the next */ };
+
+/* The eight rows of a sweep, whole pages apart, and y want nine lines of a set; AMD's L1 has eight (Intel's, with these vectors, twelve).  Then every thread's
+ * part of y, a quarter of it or all, is whole stripes. */
+static int is_crowded(const thin *t) { return t->rows == 1 && t->w_row % PAGE == 0 && t->columns % PAGE == 0 && __builtin_cpu_is("amd"); }
+
+/* A stripe of y from column j on in registers: one row of w at a time, the rows to come prefetched, for no prefetcher follows such short runs. */
+static __attribute__((noinline)) void stripe(const thin *t, int64_t j, int first)
+{
+    const float *w = t->w + j, *x = t->x;
+    vf s[STRIPE];
+#pragma GCC unroll 16
+    for (int v = 0; v < STRIPE; v++) s[v] = first ? vzero() : vload(t->y + j + v * VL);
+    for (int64_t p = t->k; p > 0; p--, w += t->w_row, x += t->x_col) {
+        const vf xs = vset1(*x);
+        const float *soon = w + STRIPE_AHEAD * t->w_row;
+#pragma GCC unroll 16
+        for (int v = 0; v < STRIPE; v++) {
+            __builtin_prefetch(soon + v * VL);
+            s[v] = vfma(xs, vload(w + v * VL), s[v]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int v = 0; v < STRIPE; v++) vstore(t->y + j + v * VL, s[v]);
+}
+
+/* The sums of sweep_1, in its order. */
+static int sweep_stripes(const thin *t, int64_t j0, int64_t j1, int first)
+{
+    for (; j0 < j1; j0 += STRIPE * VL) stripe(t, j0, first);
+    return 0;
+}
+#else
+static int is_crowded(const thin *t) { return (void)t, 0; }
+static int sweep_stripes(const thin *t, int64_t j0, int64_t j1, int first) { return sweep_1(t, j0, j1, first); }
+#endif
+
 /* Columns [j0, j1) of y. */
 static void sweep_columns(const thin *t, int64_t j0, int64_t j1)
 {
     static int (*const sweeps[SWEEP_ROWS])(const thin *, int64_t, int64_t, int) = { sweep_1, sweep_2, sweep_3, sweep_4 };
-    const int untouched = sweeps[t->rows - 1](t, j0, j1, !t->add);
+    const int untouched = (is_crowded(t) ? sweep_stripes : sweeps[t->rows - 1])(t, j0, j1, !t->add);
     if (!t->bias && !t->relu && !untouched) return;
     for (int64_t i = 0; i < t->rows; i++) {
         for (int64_t j = j0; j < j1; j++) {
