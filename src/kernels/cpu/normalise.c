@@ -362,7 +362,7 @@ static cj_slope slope_of(const cj_normalise_job *j, const cj_affine *f, const se
 
 CJ_INLINE void block_backward(cj_dtype t, bool relu, const cj_normalise_job *j, const sets *z, int64_t begin, int n, bool stream)
 {
-    cj_affine f[TOGETHER];
+    cj_affine f[TOGETHER] = { 0 };
     sums sum[TOGETHER];
     set_sums total[TOGETHER] = { 0 };
     const int64_t length = z->inner < PART ? z->inner : PART, ahead = j->groups ? z->jump * z->elem : 0;
