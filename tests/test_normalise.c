@@ -222,10 +222,11 @@ static void same_on_two_threads(void **state)
 static void large_results(void **state)
 {
     (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 2, .seed = 3 });
     const cj_shape shapes[] = { CJ_SHAPE(66, 350, 14, 14), CJ_SHAPE(68, 347, 13, 15), CJ_SHAPE(700, 103, 8, 8), CJ_SHAPE(3, 40, 190, 190) };
     for (int k = 0; k < 4; k++)
         for (int relu = 0; relu < 2; relu++) {
-            cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 2, .seed = 3 });
+            cj_scope scope = cj_scope_open(c);
             cj_tensor *x = cj_randn(c, shapes[k]), *g = cj_randn(c, shapes[k]), *w = cj_randn(c, CJ_SHAPE(shapes[k].dim[1])),
                       *b = cj_randn(c, CJ_SHAPE(shapes[k].dim[1])), *all[2], *some[2];
             x = cj_require_grad(x);
@@ -241,8 +242,9 @@ static void large_results(void **state)
 #undef PART
             }
             assert_ok(c);
-            cj_ctx_free(c);
+            cj_scope_close(scope);
         }
+    cj_ctx_free(c);
 }
 
 typedef struct buffers {
