@@ -115,6 +115,47 @@ static void roots(void **state)
     assert_refused(CJ_EVALUE, "root_brent: the function is NaN at 2", cj_root_brent(c, not_a_number, NULL, 2, 3));
     assert_refused(CJ_EVALUE, "root_bisect: the function is NULL", cj_root_bisect(c, NULL, NULL, 2, 3));
 }
+static double exponential(void *user, double x) { return (void)user, exp(x) - 5; }
+static double omega(void *user, double x) { return (void)user, log(x) + x; }
+static double double_root(void *user, double x) { return (void)user, (x + 3) * (x - 1) * (x - 1); }
+/* Interpolation is what makes it fast: as many evaluations as SciPy's brentq needs for the same tolerance, or one more. */
+static void steps_of_brent(void **state)
+{
+    (void)state;
+    const struct {
+        cj_real_fn f;
+        double a, b, x;
+        int64_t scipy;
+    } cases[] = { { fixed_cosine, 0, 1, 0.7390851332151607, 8 },
+                  { cubic, 2, 3, 2.0945514815423265, 8 },
+                  { exponential, 0, 4, 1.6094379124341003, 12 },
+                  { omega, 0.1, 2, 0.5671432904097838, 9 },
+                  { double_root, -4, 4.0 / 3, -3, 13 } };
+    for (int i = 0; i < 5; i++) {
+        const cj_root r = cj_root_brent(c, cases[i].f, NULL, cases[i].a, cases[i].b);
+        assert_near(r.x, cases[i].x, 2e-15);
+        assert_in_range(r.evaluations, cases[i].scipy - 2, cases[i].scipy + 1);
+    }
+}
+
+/* Without options everything has its defaults, as with those that say nothing. */
+static void no_options(void **state)
+{
+    (void)state;
+    const cj_integral i = (cj_integrate)(c, bell, NULL, 0, 2, NULL), j = cj_integrate(c, bell, NULL, 0, 2);
+    assert_true(i.value == j.value && i.evaluations == j.evaluations && i.converged);
+    const cj_root none[] = { (cj_root_bisect)(c, cubic, NULL, 2, 3, NULL), (cj_root_brent)(c, cubic, NULL, 2, 3, NULL),
+                             (cj_root_newton)(c, cubic, d_cubic, NULL, 3, NULL), (cj_minimum_golden)(c, bowl, NULL, -1, 4, NULL),
+                             (cj_minimum_brent)(c, bowl, NULL, -1, 4, NULL) },
+                  some[] = { cj_root_bisect(c, cubic, NULL, 2, 3), cj_root_brent(c, cubic, NULL, 2, 3),
+                             cj_root_newton(c, cubic, d_cubic, NULL, 3), cj_minimum_golden(c, bowl, NULL, -1, 4),
+                             cj_minimum_brent(c, bowl, NULL, -1, 4) };
+    for (int k = 0; k < 5; k++) assert_true(none[k].x == some[k].x && none[k].evaluations == some[k].evaluations);
+    cj_tensor *x = cj_arange(c, 0, 4, 1, CJ_F64), *y = cj_square(x), *at = cj_from_f64(c, (double[]){ 0.5, 2.25 }, CJ_SHAPE(2));
+    assert_true(same_bits((cj_interp)(x, y, at, NULL), cj_interp(x, y, at)));
+    assert_ok(c);
+}
+
 static void minima(void **state)
 {
     (void)state;
@@ -345,6 +386,8 @@ int main(void)
         cmocka_unit_test(integrals),
         cmocka_unit_test(gauss_nodes),
         cmocka_unit_test(roots),
+        cmocka_unit_test(steps_of_brent),
+        cmocka_unit_test(no_options),
         cmocka_unit_test(minima),
         cmocka_unit_test(fixed_steps_have_their_order),
         cmocka_unit_test(adaptive_steps_keep_the_tolerance),
