@@ -65,6 +65,18 @@ static cj_conv_shape winograd_shape(void)
     return v;
 }
 
+/* Lines that are longer than a band: several pieces of each. */
+static cj_conv_shape long_shape(void)
+{
+    cj_conv_shape v = { .n = 1, .groups = 1, .c = between(1, 20), .o = between(17, 40), .x_last = rnd() % 4, .y_last = rnd() % 4 };
+    for (int d = 0; d < 3; d++) {
+        v.kernel[d] = d == 2 ? 3 : d == 1 ? 2 : 1, v.stride[d] = v.dilation[d] = 1, v.pad[d] = d == 2;
+        v.in[d] = d == 2 ? between(490, 1500) : d == 1 ? 3 : 1;
+        v.out[d] = v.in[d] + 2 * v.pad[d] - v.kernel[d] + 1;
+    }
+    return v;
+}
+
 static void check_pass(cj_conv_shape v, cj_conv_pass pass, cj_dtype t, const buffer *a, const buffer *b, const buffer *wide_a,
                        const buffer *wide_b, const buffer *size_a, const buffer *size_b, int64_t n)
 {
@@ -153,7 +165,7 @@ static void all(int rounds)
 {
     static const cj_dtype types[] = { CJ_F32, CJ_F32, CJ_F32, CJ_BF16, CJ_F16 };
     check_shape(large_shape(), CJ_F32);
-    for (int i = 0; i < 4 * rounds; i++) check_shape(winograd_shape(), CJ_F32);
+    for (int i = 0; i < 4 * rounds; i++) check_shape(winograd_shape(), CJ_F32), check_shape(long_shape(), CJ_F32);
     for (int i = 0; i < 80 * rounds;) {
         const cj_conv_shape v = some_shape();
         if ((double)(v.n * v.groups * v.o * v.c) * (double)(volume(v.out) * volume(v.kernel)) > 8e6) continue;
