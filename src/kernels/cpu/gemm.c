@@ -483,7 +483,7 @@ static int is_flipped(const cj_gemm *g)
 {
     if (g->a_row != 1 || g->a_col == 1 || g->n == 1 || g->batch != 1 || g->k == 0) return 0;
     if (g->n <= FEW_COLUMNS) return g->m >= 64;
-    return g->n <= (g->k > DEEP ? FLIPPED_COLUMNS / 2 : FLIPPED_COLUMNS) && 2 * g->n <= g->m && 2 * g->n <= g->k;
+    return g->n <= FLIPPED_COLUMNS && 2 * g->n <= g->m && 2 * g->n <= g->k;
 }
 
 static cj_gemm flipped(const cj_gemm *g, float *c)

@@ -49,7 +49,7 @@ enum {
     SLICES = 4,              /* ... slices of ... */
     SLICE_STEP = 8,          /* ... a multiple of this many rows, as the sweep takes them, ... */
     SLICED_SUMS = 4096,      /* ... unless there are more sums than these */
-    FLIPPED_COLUMNS = 256,   /* no more columns than this are computed as rows; half as many with a deep k */
+    FLIPPED_COLUMNS = 256,   /* no more columns than this are computed as rows */
     DEEP_ROWS = 192,         /* from this many rows on, products of a transposed A with a k from ... */
     DEEP = 1024,             /* ... this on are computed in the shared way */
     STACK_PANEL = 4096,      /* floats: a panel this small is packed on the stack, without workspace */
