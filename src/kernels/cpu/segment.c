@@ -13,8 +13,9 @@
 #include "kernels/cpu/load.h"
 
 #define STRIP (CJ_VL == 16 ? 16 : 8) /* vectors of a row kept in registers: AVX-512 has twice as many */
-#define AHEAD 4                      /* rows fetched in advance */
-#define CHUNK 32768                  /* elements of a parallel chunk, about */
+#define AHEAD 8         /* rows fetched in advance, into the second-level cache: the first has no room for so many lines on their way */
+#define AHEAD_WRITTEN 4 /* the same of rows that are added to */
+#define CHUNK 32768     /* elements of a parallel chunk, about */
 
 typedef struct bag_job {
     const cj_bag *b;
@@ -39,7 +40,7 @@ CJ_INLINE void bag_strip(const cj_bag *b, cj_dtype T, const void *table, int64_t
         const int64_t row = b->index[i] * b->d + c;
         if (i + AHEAD < b->n) {
             const char *next = (const char *)table + (b->index[i + AHEAD] * b->d + c) * elem;
-            for (int k = 0; k < m * elem; k += 64) __builtin_prefetch(next + k);
+            for (int k = 0; k < m * elem; k += 64) __builtin_prefetch(next + k, 0, 2);
         }
         const vf w = vf_set1(b->weight ? load_one(T, b->weight, i) : 1);
         if (full == STRIP) { /* all in registers */
@@ -148,8 +149,9 @@ static void bwd_parts(void *arg, int64_t begin, int64_t end, int worker)
             for (int64_t k = first; k < last; k++) {
                 if (b->index[k] < low || b->index[k] >= high) continue;
                 char *y = j->y + b->index[k] * b->d * elem;
-                if (k + AHEAD < b->n)
-                    for (int64_t q = 0; q < b->d * elem; q += 64) __builtin_prefetch(j->y + b->index[k + AHEAD] * b->d * elem + q, 1);
+                if (k + AHEAD_WRITTEN < b->n)
+                    for (int64_t q = 0; q < b->d * elem; q += 64)
+                        __builtin_prefetch(j->y + b->index[k + AHEAD_WRITTEN] * b->d * elem + q, 1);
                 if (b->t == CJ_F64) {
                     const double w = b->weight ? scale * ((const double *)b->weight)[k] : scale;
                     for (int64_t c = 0; c < b->d; c++) ((double *)(void *)y)[c] += w * ((const double *)(const void *)g)[c];
