@@ -99,7 +99,8 @@ static void arguments(void **state)
         cj_tensor *a = k ? F(2) : earlier, *b = k ? earlier : F(2);
         assert_poisoned(CJ_ESTALE, k ? "argument 2 is the result of an earlier" : "argument 1 is the result of an earlier", cj_dot(a, b));
         assert_poisoned(CJ_ESTALE, "is the result of an earlier error", cj_outer(a, b));
-        assert_poisoned(CJ_ESTALE, k ? "searchsorted: argument 2 is the result" : "searchsorted: argument 1 is the result", cj_searchsorted(a, b));
+        assert_poisoned(CJ_ESTALE, k ? "searchsorted: argument 2 is the result" : "searchsorted: argument 1 is the result",
+                        cj_searchsorted(a, b));
         assert_poisoned(CJ_ESTALE, k ? "multilabel_margin_loss: argument 2 is" : "multilabel_margin_loss: argument 1 is",
                         cj_multilabel_margin_loss(a, b));
     }

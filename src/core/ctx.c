@@ -81,7 +81,10 @@ static int rename_operator(cj_ctx *c)
     const int n = snprintf(c->message, sizeof c->message, "%s: %s", c->called.op, text + (named ? name + 2 : 0));
     return n < (int)sizeof c->message ? n : (int)sizeof c->message - 1;
 }
-static bool is_argument(cj_code code) { return code == CJ_ESHAPE || code == CJ_EDTYPE || code == CJ_EINDEX || code == CJ_EVALUE || code == CJ_ESTALE; }
+static bool is_argument(cj_code code)
+{
+    return code == CJ_ESHAPE || code == CJ_EDTYPE || code == CJ_EINDEX || code == CJ_EVALUE || code == CJ_ESTALE;
+}
 
 static void record_error(cj_ctx *c, cj_code code, const char *format, va_list args)
 {

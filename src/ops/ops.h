@@ -102,7 +102,8 @@ void cj__conv_gradients(cj_tensor *g, cj_tensor *w, cj_tensor *x, const cj_conv_
 cj_tensor *cj__window_put(cj_tensor *g, cj_tensor *index, cj_shape size, const cj_pool_opts *opts);
 cj_tensor *cj__window_put_taps(cj_tensor *g, cj_tensor *x, const cj_pool_opts *opts); /* where x has its maxima */
 cj_tensor *cj__window_spread(cj_tensor *g, cj_shape size, const cj_pool_opts *opts);
-cj_tensor *cj__softmax_pool(cj_tensor *x, cj_tensor *score, const cj_pool_opts *opts); /* sums of windows of x weighted by softmax(score), [like x] */
+cj_tensor *cj__softmax_pool(cj_tensor *x, cj_tensor *score,
+                            const cj_pool_opts *opts); /* sums of windows of x weighted by softmax(score), [like x] */
 /* The transpose of cj_interpolate from planes of `size`: for samples. */
 cj_tensor *cj__interpolate_transpose(cj_tensor *g, cj_shape size, const cj_interpolate_opts *opts);
 /* The transpose of cj_roi_align for images of shape x: for samples. */
