@@ -499,6 +499,7 @@ size_t CJ_K(cj__conv_packed)(const cj_conv_shape *v, cj_conv_pass pass, cj_dtype
     if (t == CJ_F64 || depthwise(v) || pass == CJ_CONV_WEIGHT) return 0;
     if (CJ_K(cj__conv_winograd_fits)(v, pass, t)) {
         *layout = (cj_conv_layout){ .pass = pass, .t = t, .way = WINOGRAD_WAY, .groups = 1, .c = v->c, .o = v->o };
+        memcpy(layout->kernel, v->kernel, sizeof layout->kernel);
         return CJ_K(cj__conv_winograd_packed)(v, pass);
     }
     const gather_plan p = gather_plan_of(v, pass == CJ_CONV_DATA, t);
