@@ -10,6 +10,7 @@
  *   slim     9 to 16 columns and a long k, where vectors have 16 lanes: a row of C is a vector (gemm_slim.h)
  *   thin     few rows, one column, or up to 16 columns and a long k: dot products or a sweep over the matrix (gemm_thin.h)
  *   narrow   up to 16 columns and a short k, where masks are free: any number of rows in the ways of the tiny products
+ *   rest     a few columns more than whole vectors, where vectors have 16 lanes: they are taken apart (gemm_rest.h), the others in one of these ways
  *   small    B fits in L1 and is row-major, and the product is small or its k or its rows of C make columns a bad share: tiles straight on A, B and C, by rows
  *   flipped  A transposed and few columns: the transposed product is computed in one of the two ways below, and turned
  *   panels   up to BLOCK_ROWS rows: a task takes a slab of panels.  While its first tile reads B where it lies, it writes the packed panel from which
@@ -28,6 +29,7 @@
 #include "kernels/cpu/gemm_lanes.h"
 #include "kernels/cpu/gemm_pack.h"
 #include "kernels/cpu/gemm_plan.h"
+#include "kernels/cpu/gemm_rest.h"
 #include "kernels/cpu/gemm_sizes.h"
 #include "kernels/cpu/gemm_slim.h"
 #include "kernels/cpu/gemm_tile.h"
@@ -606,6 +608,15 @@ static void gemm_narrow(cj_pool *pool, const cj_gemm *g)
     cj__parallel_for(parallel ? pool : NULL, g->m, grain, narrow_rows, (void *)(uintptr_t)g);
 }
 
+/* ---- rest ---- */
+
+static cj_gemm without_rest(const cj_gemm *g)
+{
+    cj_gemm whole = *g;
+    whole.n -= rest_columns(g);
+    return whole;
+}
+
 static __attribute__((noinline)) void gemm_larger(cj_pool *pool, const cj_gemm *g, void *workspace)
 {
     const thin_form form = thin_form_of(g);
@@ -615,7 +626,12 @@ static __attribute__((noinline)) void gemm_larger(cj_pool *pool, const cj_gemm *
     else if (is_few(form)) gemm_few(pool, g, workspace);
     else if (form != THIN_NO) gemm_thin(pool, g, form, workspace);
     else if (is_narrow(g)) gemm_narrow(pool, g);
-    else if (is_small(g)) gemm_small(pool, g);
+    else if (rest_columns(g) > 0) {
+        const cj_gemm whole = without_rest(g);
+        if (is_tiny(&whole)) gemm_tiny(&whole);
+        else gemm_larger(pool, &whole, workspace);
+        gemm_rest(pool, g, workspace);
+    } else if (is_small(g)) gemm_small(pool, g);
     else if (is_flipped(g)) gemm_flipped(pool, g, workspace);
     else gemm_planned(pool, g, workspace, GEMM_F32);
 }
@@ -635,7 +651,13 @@ size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads)
     if (slim_form_of(g) != SLIM_NO) return slim_bytes(g);
     if (is_few(form)) return few_bytes(g, threads > 1 ? threads : 1);
     if (form != THIN_NO) return slice_bytes(g, form);
-    if (is_narrow(g) || is_small(g)) return 0;
+    if (is_narrow(g)) return 0;
+    if (rest_columns(g) > 0) {
+        const cj_gemm whole = without_rest(g);
+        const size_t bytes = CJ_K(cj__gemm_workspace_f32)(&whole, threads), rest = rest_bytes(g);
+        return bytes > rest ? bytes : rest;
+    }
+    if (is_small(g)) return 0;
     if (!is_flipped(g)) return workspace_size(g, threads, GEMM_F32);
     const cj_gemm f = flipped(g, NULL);
     return flipped_bytes(g) + workspace_size(&f, threads, GEMM_F32);
@@ -645,7 +667,7 @@ int CJ_K(cj__gemm_one_go)(const cj_gemm *g)
 {
     if (g->m <= 0 || g->n <= 0 || g->batch != 1 || is_tiny(g) || is_lanes(g) || thin_form_of(g) != THIN_NO || slim_form_of(g) != SLIM_NO)
         return 0;
-    return !is_narrow(g) && !is_small(g) && !is_flipped(g) && make_plan(g, GEMM_F32).k_blocks == 1;
+    return !is_narrow(g) && rest_columns(g) == 0 && !is_small(g) && !is_flipped(g) && make_plan(g, GEMM_F32).k_blocks == 1;
 }
 
 void CJ_K(cj__gemm_bf16)(cj_pool *pool, const cj_gemm *g, void *workspace) { gemm_planned(pool, g, workspace, GEMM_BF16); }

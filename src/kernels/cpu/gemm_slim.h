@@ -25,7 +25,8 @@ enum {
     TALL_SHORT = 256,       /* ... for their sums to be folded, k being short, ... */
     TALL_FLOATS = 3 << 17,  /* ... or for an A of this size */
     TALL_ROWS = 24,         /* of C in registers */
-    TALL_TASK = 96,         /* rows of a task */
+    TALL_TASK = 96,         /* rows of a task; of ... */
+    TALL_FEW = 512,         /* ... fewer than these, so many as are in registers: the threads should have equal shares */
     SWEPT_FLOATS = 1 << 20, /* a smaller A is near enough to be read in any order */
     SWEPT_STEPS = 12,       /* of k, rows of B in registers */
     SWEPT_TASK = 4096,      /* rows of C at a time: 256 KiB */
@@ -219,7 +220,7 @@ static void gemm_slim(cj_pool *pool, const cj_gemm *g, slim_form form, float *wo
     }
     if ((double)g->m * (double)g->n * (double)g->k < PARALLEL_WORK) pool = NULL;
     const int64_t share = ceil_div(ceil_div(g->m, cj__pool_threads(pool)), 4 * TILE_LINE) * 4 * TILE_LINE;
-    if (form == SLIM_TALL) cj__parallel_for(pool, g->m, pool ? TALL_TASK : g->m, tall_rows, &t);
+    if (form == SLIM_TALL) cj__parallel_for(pool, g->m, !pool ? g->m : g->m < TALL_FEW ? TALL_ROWS : TALL_TASK, tall_rows, &t);
     else cj__parallel_for(pool, g->m, min64(share, SWEPT_TASK), swept_rows, &t);
 }
 

@@ -15,9 +15,11 @@
 #include "kernels/cpu/gemm_simd.h"
 
 enum {
-    THIN_LINE = 16,                  /* floats in a cache line */
-    DOTS_RUN = 1024,                 /* floats of a row that dot products read at a time: a page */
-    ROW_VECTORS = GEMM_REGISTERS / 2 /* vectors of a row that are summed at a time */
+    THIN_LINE = 16,                                 /* floats in a cache line */
+    DOTS_BLOCK = GEMM_REGISTERS == 32 ? 6 : 4,      /* rows of x of a block of dot products, ... */
+    DOTS_SUMS = GEMM_REGISTERS == 32 ? 2 * VL : VL, /* ... and sums, of which two thirds are used with the most rows */
+    DOTS_RUN = 1024,                                /* floats of a row that dot products read at a time: a page */
+    ROW_VECTORS = GEMM_REGISTERS / 2                /* vectors of a row that are summed at a time */
 };
 
 /* The strides of y also serve a column of C (one column, y_row = 0 used by nobody). */
@@ -68,43 +70,49 @@ GEMM_INLINE vf fold(vf x[VL])
     return x[0];
 }
 
-/* R rows of x by S rows of w; sums of k products each.  R, S and across are constants at every call, R * S <= VL.  across: y_row = 1, and the sums for
+/* R rows of x by S rows of w; sums of k products each.  R, S and across are constants at every call, R * S <= DOTS_SUMS.  across: y_row = 1, and the sums for
  * one row of w are neighbours. */
 GEMM_INLINE void dots_block(const thin *t, const int R, const int S, const int across, int64_t i0, int64_t j0)
 {
     const int up = across ? 1 : S, right = across ? R : 1; /* the sum of rows r and s is number r * up + s * right */
     const float *x = t->x + i0 * t->x_row, *w = t->w + j0 * t->w_row;
     int64_t x_row = t->x_row, w_row = t->w_row;
-    vf acc[VL];
-#pragma GCC unroll 16
-    for (int l = 0; l < VL; l++) acc[l] = vzero();
+    vf acc[DOTS_SUMS];
+#pragma GCC unroll 32
+    for (int l = 0; l < DOTS_SUMS; l++) acc[l] = vzero();
     const int64_t whole = t->k - t->k % VL;
     for (int64_t p = 0; p < whole; p += VL) {
-        vf xs[4];
-#pragma GCC unroll 4
+        vf xs[DOTS_BLOCK];
+#pragma GCC unroll 6
         for (int r = 0; r < R; r++) xs[r] = vload(x + r * x_row + p);
 #pragma GCC unroll 16
         for (int s = 0; s < S; s++) {
             vf ws = vload(w + s * w_row + p);
             if (R > 1) VKEEP(ws);
-#pragma GCC unroll 4
+#pragma GCC unroll 6
             for (int r = 0; r < R; r++) acc[r * up + s * right] = vfma(xs[r], ws, acc[r * up + s * right]);
         }
     }
     if (whole < t->k) {
         const int lanes = (int)(t->k - whole);
-        vf xs[4];
-#pragma GCC unroll 4
+        vf xs[DOTS_BLOCK];
+#pragma GCC unroll 6
         for (int r = 0; r < R; r++) xs[r] = vload_some(x + r * x_row + whole, lanes);
 #pragma GCC unroll 16
         for (int s = 0; s < S; s++) {
             const vf ws = vload_some(w + s * w_row + whole, lanes);
-#pragma GCC unroll 4
+#pragma GCC unroll 6
             for (int r = 0; r < R; r++) acc[r * up + s * right] = vfma(xs[r], ws, acc[r * up + s * right]);
         }
     }
-    float sums[VL];
-    vstore(sums, fold(acc));
+    float sums[DOTS_SUMS];
+#pragma GCC unroll 2
+    for (int l = 0; l < R * S; l += VL) {
+        vf part[VL]; /* a copy, for an array that is folded from its middle would not stay in registers */
+#pragma GCC unroll 16
+        for (int q = 0; q < VL; q++) part[q] = acc[l + q];
+        vstore(sums + l, fold(part));
+    }
     if (!t->add && !t->bias && !t->relu && (across || t->y_col == 1)) {
         const int runs = across ? S : R, length = across ? R : S;
         float *y = t->y + i0 * t->y_row + j0 * t->y_col;
@@ -122,8 +130,13 @@ GEMM_INLINE void dots_row_finish(const thin *t, vf acc[VL], int64_t j0)
         vstore(t->y + j0, fold(acc));
         return;
     }
-    float sums[VL];
+    float sums[VL], *y = t->y + j0 * t->y_col;
     vstore(sums, fold(acc));
+    if (!t->add && !t->bias && !t->relu) {
+#pragma GCC unroll 16
+        for (int s = 0; s < VL; s++, y += t->y_col) *y = sums[s];
+        return;
+    }
     for (int s = 0; s < VL; s++) thin_finish(t, sums[s], 0, j0 + s);
 }
 
@@ -208,17 +221,32 @@ DOTS(1, 1, VL / 4, 0)
 DOTS(2, 2, VL / 4, 0)
 DOTS(3, 3, VL / 4, 0)
 DOTS(4, 4, VL / 4, 0)
+#if GEMM_REGISTERS == 32
+DOTS(5, 5, VL / 4, 0)
+DOTS(6, 6, VL / 4, 0)
+DOTS(across_5, 5, VL / 4, 1)
+DOTS(across_6, 6, VL / 4, 1)
+#endif
 DOTS(across_1, 1, VL, 1)
 DOTS(across_2, 2, VL / 2, 1)
 DOTS(across_3, 3, VL / 4, 1)
 DOTS(across_4, 4, VL / 4, 1)
 
+/* Are the next rows of x, of so many left, four?  Five and six are a block of their own where there are registers for it. */
+GEMM_INLINE int is_four(int64_t left) { return left >= 4 && !(GEMM_REGISTERS == 32 && (left == 5 || left == 6)); }
+
 /* VL rows of w by all rows of x, for y_row = 1. */
 static void dots_across(const thin *t, int64_t j)
 {
     int64_t i = 0;
-    for (; i + 4 <= t->rows; i += 4)
+    for (; is_four(t->rows - i); i += 4)
         for (int s = 0; s < VL; s += VL / 4) dots_across_4(t, i, j + s);
+#if GEMM_REGISTERS == 32
+    if (t->rows - i > 4) {
+        for (int s = 0; s < VL; s += VL / 4) (t->rows - i == 5 ? dots_across_5 : dots_across_6)(t, i, j + s);
+        return;
+    }
+#endif
     if (t->rows - i == 3)
         for (int s = 0; s < VL; s += VL / 4) dots_across_3(t, i, j + s);
     if (t->rows - i == 2)
@@ -242,7 +270,10 @@ static void dots(const thin *t, int64_t j0, int64_t j1)
     }
     for (; j + VL / 4 <= j1; j += VL / 4) {
         int64_t i = 0;
-        for (; i + 4 <= t->rows; i += 4) dots_4(t, i, j);
+        for (; is_four(t->rows - i); i += 4) dots_4(t, i, j);
+#if GEMM_REGISTERS == 32
+        if (t->rows - i > 4) (t->rows - i == 5 ? dots_5 : dots_6)(t, i, j);
+#endif
         if (t->rows - i == 3) dots_3(t, i, j);
         else if (t->rows - i == 2) dots_2(t, i, j);
         else if (t->rows - i == 1) dots_1(t, i, j);
