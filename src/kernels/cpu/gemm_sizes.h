@@ -14,7 +14,8 @@ enum {
     KC_LEAST_ROWS = 128,   /* ... and up to FEW_ROWS rows all of it */
     KC_TURNED = 128,       /* where the rows of a transposed A are taken in strips of ... */
     STRIP_TURNED = 48,     /* ... so many: the copies of a strip are 32 KiB; and C has ... */
-    TURNED_SUMS = 1 << 20, /* ... up to so many elements; copies are shared by ... */
+    TURNED_SUMS = 1 << 18, /* ... up to so many elements, ... */
+    TURNED_K = 2048,       /* ... and k is up to this; copies are shared by ... */
     TURNED_PANELS = 8,     /* ... up to so many panels */
     FEW_ROWS = 48,
     HALF_ROWS = 16,         /* rows for which a second thread packs a panel once more */
