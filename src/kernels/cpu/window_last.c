@@ -11,7 +11,7 @@
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/window_last.h"
 
-enum { NONE = CJ_WINDOW_TAPS, STREAM_BYTES = 16 << 20 };
+enum { NONE = CJ_WINDOW_TAPS, STREAM_BYTES = 16 << 20, LINE = 16 /* floats of a cache line */, AHEAD = 512 };
 
 typedef enum pass { MAXIMA, SUMS, CHOSEN } pass;
 typedef struct last_job {
@@ -49,17 +49,17 @@ CJ_INLINE int along(const cj_window_shape *v, int d, int64_t r, bool backward, i
     return n;
 }
 
-/* CJ_VL bytes as integers, and back. */
-CJ_INLINE vi load_taps(const uint8_t *p)
+/* Which of CJ_VL taps are this one. */
+CJ_INLINE vm taps_are(const uint8_t *p, int32_t tap)
 {
 #if defined CJ_ISA_AVX512
-    return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return _mm_cmpeq_epi8_mask(_mm_loadu_si128((const __m128i *)(const void *)p), _mm_set1_epi8((char)tap));
 #elif defined CJ_ISA_AVX2
-    return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+    return vi_eq((vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)), vi_set1(tap));
 #else
     vi x;
     for (int i = 0; i < CJ_VL; i++) x[i] = p[i];
-    return x;
+    return vi_eq(x, vi_set1(tap));
 #endif
 }
 CJ_INLINE void store_taps(uint8_t *p, vi x)
@@ -71,19 +71,32 @@ CJ_INLINE void store_taps(uint8_t *p, vi x)
 #endif
 }
 
+/* One element after the other, NaN winning. */
+static __attribute__((noinline)) void maxima_of_nan(const elements *e, const float *from, float *to, uint8_t *tap)
+{
+    for (int c = 0; c < CJ_VL; c++)
+        for (int i = 0; i < e->n; i++) {
+            const float x = from[e->at[i] + c];
+            if (i == 0 || x > to[c] || x != x) to[c] = x, tap[c] = (uint8_t)e->tap[i];
+        }
+}
+
 CJ_INLINE void maxima_of(const elements *e, int64_t channels, const float *from, float *to, uint8_t *tap, const int n)
 {
     int64_t c = 0;
     for (; c + CJ_VL <= channels && n; c += CJ_VL) {
-        vf best = vf_load(from + e->at[0] + c);
+        vf best = vf_load(from + e->at[0] + c), sum = best;
         vi where = vi_set1(e->tap[0]);
         for (int i = 1; i < n; i++) {
-            const vf x = vf_load(from + e->at[i] + c);
-            const vm take = vm_or(vf_gt(x, best), vf_isnan(x));
-            best = vf_sel(take, x, best), where = vi_sel(take, vi_set1(e->tap[i]), where);
+            vf x = vf_load(from + e->at[i] + c);
+            VF_KEEP(x);
+            const vm take = vf_gt(x, best);
+            sum = sum + x;
+            best = vf_max(x, best), where = vi_sel(take, vi_set1(e->tap[i]), where);
         }
         vf_store(to + c, best);
         store_taps(tap + c, where);
+        if (vm_any(vf_isnan(sum))) maxima_of_nan(e, from + c, to + c, tap + c); /* a NaN among them, or infinities of both signs */
     }
     for (; c < channels; c++) {
         to[c] = -INFINITY, tap[c] = NONE;
@@ -141,7 +154,7 @@ CJ_INLINE void chosen_of(const elements *e, int64_t channels, const float *from,
     for (; c + CJ_VL <= channels; c += CJ_VL) {
         vf sum = vf_zero();
         for (int i = 0; i < n; i++) {
-            const vm mine = vi_eq(load_taps(tap + e->at[i] + c), vi_set1(e->tap[i]));
+            const vm mine = taps_are(tap + e->at[i] + c, e->tap[i]);
             sum = sum + vf_and_mask(mine, vf_load(from + e->at[i] + c));
         }
         put(to + c, sum, stream);
@@ -168,7 +181,8 @@ enum { RUN = 64 };
 typedef struct run_elements {
     int64_t results; /* of the run */
     int first[RUN + 1];
-    int32_t position[4 * CJ_WINDOW_TAPS], tap[4 * CJ_WINDOW_TAPS];
+    int64_t at[4 * CJ_WINDOW_TAPS]; /* position · channels */
+    int32_t tap[4 * CJ_WINDOW_TAPS];
 } run_elements;
 
 static void run_from(run_elements *l, const cj_window_shape *v, int64_t begin, int64_t end, bool backward)
@@ -176,7 +190,10 @@ static void run_from(run_elements *l, const cj_window_shape *v, int64_t begin, i
     for (l->results = l->first[0] = 0; begin + l->results < end && l->results < RUN; l->results++) {
         const int at = l->first[l->results];
         if (at + v->kernel[2] > 4 * CJ_WINDOW_TAPS) return;
-        l->first[l->results + 1] = at + along(v, 2, begin + l->results, backward, l->position + at, l->tap + at);
+        int32_t position[CJ_WINDOW_TAPS];
+        const int n = along(v, 2, begin + l->results, backward, position, l->tap + at);
+        for (int k = 0; k < n; k++) l->at[at + k] = position[k] * v->channels;
+        l->first[l->results + 1] = at + n;
     }
 }
 
@@ -195,6 +212,17 @@ static void rows_of(elements *rows, const cj_window_shape *v, int64_t item, bool
         }
 }
 
+/* Brings the elements of the results to come: those of the lines that no earlier line of results has read.  The hardware stops at the end of a page, and a line has several. */
+CJ_INLINE void fetch(const last_job *j, const elements *rows, int64_t at)
+{
+    const cj_window_shape *v = j->v;
+    const int64_t fresh = v->stride[1] < rows->n ? v->stride[1] : rows->n, floats = v->stride[2] * v->channels;
+    for (int64_t i = rows->n - fresh; i < rows->n; i++) {
+        const float *p = j->from + rows->at[i] + at + AHEAD;
+        for (int64_t l = 0; l < floats; l += LINE) __builtin_prefetch(p + l);
+    }
+}
+
 /* Items: lines of results of all images. */
 CJ_INLINE void work_lines(const last_job *j, int64_t begin, int64_t end, const pass p)
 {
@@ -209,9 +237,10 @@ CJ_INLINE void work_lines(const last_job *j, int64_t begin, int64_t end, const p
             int64_t at = (item * length + from) * channels;
             for (int64_t r = 0; r < x.results; r++, at += channels) {
                 e.n = 0;
+                if (p != CHOSEN && !j->backward && x.first[r] < x.first[r + 1]) fetch(j, &rows, x.at[x.first[r]]);
                 for (int i = 0; i < rows.n; i++)
                     for (int k = x.first[r]; k < x.first[r + 1]; k++)
-                        e.at[e.n] = rows.at[i] + x.position[k] * channels, e.tap[e.n++] = rows.tap[i] + x.tap[k];
+                        e.at[e.n] = rows.at[i] + x.at[k], e.tap[e.n++] = rows.tap[i] + x.tap[k];
                 if (p == MAXIMA) maxima(&e, channels, j->from, j->to + at, j->tap + at);
                 else if (p == SUMS && j->stream) sums(&e, channels, j->from, (float)v->scale, j->to + at, true);
                 else if (p == SUMS) sums(&e, channels, j->from, (float)v->scale, j->to + at, false);
@@ -231,7 +260,7 @@ static void run(cj_pool *pool, last_job j, void (*lines)(void *, int64_t, int64_
     const int64_t *size = j.backward ? j.v->in : j.v->out, line = size[2] * j.v->channels;
     const bool whole = j.v->channels % CJ_VL == 0 && (uintptr_t)j.to % (CJ_VL * sizeof(float)) == 0;
     j.stream = whole && j.v->n * size[0] * size[1] * line * (int64_t)sizeof(float) >= STREAM_BYTES;
-    cj__parallel_for(pool, j.v->n * size[0] * size[1], 1 + 16384 / (line + 1), lines, &j);
+    cj__parallel_for(pool, j.v->n * size[0] * size[1], 1 + 65536 / (line + 1), lines, &j);
 }
 
 bool CJ_K(cj__window_last_fits)(const cj_window_shape *v, cj_dtype t) { return v->last && t == CJ_F32 && cj__window_small(v); }
