@@ -438,13 +438,28 @@ CASE(packed_keys)
     cj_release(p);
 }
 
+/* Scratch has a quarter more room than was asked for, to the last byte, before it is made anew. */
+CASE(scratch_room)
+{
+    enum { ASKED = 1 << 20, ROOM = ASKED + ASKED / 4 };
+    cj_memory_trim(c);
+    char *p = cj__scratch(c, ASKED);
+    assert_non_null(p);
+    p[ROOM - 1] = 1;
+    const size_t live = cj_memory_stats(c).live;
+    assert_true(cj__scratch(c, ROOM) == p);
+    assert_int_equal(cj_memory_stats(c).live, live);
+    assert_non_null(cj__scratch(c, ROOM + 1));
+    assert_true(cj_memory_stats(c).live > live);
+}
+
 #define T(name) cmocka_unit_test(name)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(refused_arguments),   T(refused_layouts),  T(poison_passes),   T(closed_tensors),  T(sizes_and_options), T(single_elements),
         T(overlapping_windows), T(failing_exchange), T(words_of_errors), T(context_choices), T(scopes_and_owners), T(watched_calls),
-        T(profiler_rows),       T(profiler_trace),   T(printing),        T(packed_keys),
+        T(profiler_rows),       T(profiler_trace),   T(printing),        T(packed_keys),     T(scratch_room),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

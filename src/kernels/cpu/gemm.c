@@ -588,7 +588,7 @@ static void gemm_small(cj_pool *pool, const cj_gemm *g)
 
 static int is_small(const cj_gemm *g)
 {
-    return g->batch == 1 && g->m <= TINY && g->n <= TINY && g->k <= KC_LEAST_ROWS && (g->b_col == 1 || g->n == 1) &&
+    return g->batch == 1 && g->m <= TINY && g->n <= TINY && g->k <= SMALL_K && (g->b_col == 1 || g->n == 1) &&
            (GEMM_MASKS_ARE_FREE || g->n % VL == 0) && g->k * g->n <= L1_FLOATS &&
            (g->m * g->n * g->k <= TINY || (g->a_col == 1 && (g->k <= SHORT_K || g->c_row % TILE_LINE != 0) && g->m * g->n <= FAR_FLOATS));
 }

@@ -10,8 +10,8 @@
 
 enum {
     KC = 512,              /* a block of k: 6 rows of A are 12 KiB of L1, a panel of B 128 KiB of L2 */
-    KC_FEW_ROWS = 192,     /* the same where each panel is packed for few tiles: the copy should be written to L1 ... */
-    KC_LEAST_ROWS = 128,   /* ... and up to FEW_ROWS rows all of it */
+    KC_FEW_ROWS = 192,     /* the same where each panel is packed for few tiles: the copy should be written to L1; ... */
+    KC_LEAST_ROWS = 256,   /* ... up to FEW_ROWS rows, which are two to five tiles, fewer blocks are worth more */
     KC_TURNED = 128,       /* where the rows of a transposed A are taken in strips of ... */
     STRIP_TURNED = 48,     /* ... so many: the copies of a strip are 32 KiB; and C has ... */
     TURNED_SUMS = 1 << 18, /* ... up to so many elements, ... */
@@ -55,6 +55,7 @@ enum {
     DEEP = 1024,             /* ... this on are computed in the shared way */
     STACK_PANEL = 4096,      /* floats: a panel this small is packed on the stack, without workspace */
     TINY = 64 * 64 * 64,     /* products up to this m*n*k go straight to the tiles ... */
+    SMALL_K = 128,           /* ... up to this k ... */
     L1_FLOATS = 8192,        /* ... if B fits in L1, ... */
     SHARED_SUMS = 1 << 15,   /* ... on all threads from so many elements of C on.  So do larger ones with a k up to ... */
     SHORT_K = 8,             /* ... this, or rows of C that begin inside cache lines: threads at the same rows hold each other up */
