@@ -15,7 +15,8 @@
 #include "ops/samples.h"
 
 const char *const harness_check_names[HARNESS_CHECKS] = {
-    "reached", "vjp", "jvp", "second_order", "dtypes", "definition", "fused_backward", "layouts", "threads", "plan", "isa", "device",
+    "reached", "vjp",     "jvp",     "second_order", "dtypes", "definition", "fused_backward",
+    "written", "layouts", "threads", "plan",         "isa",    "device",
 };
 
 enum { MANY_THREADS = 3 };
@@ -29,6 +30,7 @@ struct harness {
     cj_ctx *device;
     int main_level;
     char levels[64];
+    int written;          /* GRADIENT_WRITTEN: the input */
     const cj_op *watched; /* the row whose calls are counted */
     int reached;
     bool defining; /* compare its results with its definition */
@@ -41,7 +43,7 @@ struct harness {
 
 /* ---- evaluating a sample --------------------------------------------------------------------------------------------------------------------------- */
 
-typedef enum mode { FORWARD, GRADIENT, GRADIENT_GRAPH /* through definitions */ } mode;
+typedef enum mode { FORWARD, GRADIENT, GRADIENT_GRAPH /* through definitions */, GRADIENT_WRITTEN /* after a write to an input */ } mode;
 
 typedef struct outcome {
     bool ok;
@@ -103,7 +105,6 @@ static bool settle(cj_ctx *c, outcome *o)
 static outcome evaluate(harness *h, cj_ctx *c, const cj_sample *sample, cj_dtype values, cj_dtype dtype, cj_layout layout, mode how,
                         uint64_t seed)
 {
-    (void)h;
     outcome o = { 0 };
     cj_sample s = *sample;
     s.dtype = dtype;
@@ -114,14 +115,19 @@ static outcome evaluate(harness *h, cj_ctx *c, const cj_sample *sample, cj_dtype
     int m = 0;
     for (int i = 0; i < s.n; i++) {
         in[i] = cj__sample_input(c, &s, i, values, dtype, layout, seed);
-        if (how == FORWARD || !cj__sample_value(&s, i)) continue;
-        in[i] = leaf[m++] = cj_require_grad(in[i]);
+        if (how != FORWARD && cj__sample_value(&s, i)) in[i] = leaf[m++] = cj_require_grad(in[i]);
     }
-    cj_tensor *y = s.call(c, &s, in);
+    cj_tensor *y = s.call(c, &s, in), *value = y;
+    if (how == GRADIENT_WRITTEN) {
+        const bool was = cj_no_grad(c);
+        value = cj_clone(y); /* it may be a view */
+        cj_assign_(cj_detach(in[h->written]), cj_full(c, 1, CJ_SCALAR, cj_dtype_of(in[h->written])));
+        cj_grad_mode(c, was);
+    }
     bool grad = how != FORWARD && m && cj_ok(c) && cj_requires_grad(y);
     if (grad)
         cj_grad(y, leaf, m, g, &(cj_grad_opts){ .seed = weights(c, y, seed), .create_graph = how == GRADIENT_GRAPH, .allow_unused = true });
-    if (cj_ok(c)) read_out(c, &o, y, g, grad ? m : 0);
+    if (cj_ok(c)) read_out(c, &o, value, g, grad ? m : 0);
     settle(c, &o);
     cj_scope_close(scope);
     return o;
@@ -427,6 +433,21 @@ static void check_fused(harness *h, const cj_sample *s, harness_row *row)
     }
 }
 
+/* A rule that reads an input has to say so: what is overwritten before the gradient would else be read as it is then. */
+static void check_written(harness *h, const cj_sample *s, harness_row *row)
+{
+    outcome held = evaluate(h, h->ctx, s, CJ_F32, CJ_F32, CJ_LAYOUT_DENSE, GRADIENT, h->opts.seed);
+    for (h->written = 0; h->written < s->n; h->written++) {
+        char why[200] = "";
+        outcome o = evaluate(h, h->ctx, s, CJ_F32, CJ_F32, CJ_LAYOUT_DENSE, GRADIENT_WRITTEN, h->opts.seed);
+        comparison k = { 0, 0, "written", "held" };
+        const bool refused = !o.ok && o.code == CJ_EGRAPH && held.ok;
+        note(row, HARNESS_WRITTEN, s, refused || same(&o, &held, &k, why, sizeof why), "input %d: %.180s", h->written + 1, why);
+        outcome_free(&o);
+    }
+    outcome_free(&held);
+}
+
 static void check_layouts(harness *h, const cj_sample *s, harness_row *row)
 {
     static const char *const names[] = { "dense", "transposed", "sliced", "reversed", "expanded" };
@@ -587,6 +608,7 @@ static void check_sample(harness *h, const cj_sample *s, int at, harness_row *ro
     if (!quick || at < 3) check_dtypes(h, s, row);
     if (internal && large && at > 0 && s[-1].flags & CJ_SAMPLE_LARGE) return; /* its composite has run the others */
     if (grad && (internal || s->op->kind == CJ_COMPOSITE || s->op->define) && (!quick || at < 3)) check_fused(h, s, row);
+    if (grad && (!quick || at < 3)) check_written(h, s, row);
     if (!quick || at < 2) check_layouts(h, s, row);
     if (!quick || at == 0 || large) check_threads(h, s, row);
     if (!(s->flags & CJ_SAMPLE_DYNAMIC) && (!quick || at < 2)) {

@@ -17,6 +17,7 @@ typedef enum harness_check {
     HARNESS_DTYPE,      /* forward and gradient of every dtype against f64 on the portable kernels */
     HARNESS_DEFINITION, /* fused forward against the definition in public operators */
     HARNESS_FUSED,      /* fused backward against the composed one */
+    HARNESS_WRITTEN,    /* an input changed before the gradient: an error, or nothing changes */
     HARNESS_LAYOUT,     /* strided, reversed and expanded inputs against contiguous ones */
     HARNESS_THREADS,    /* 1 thread against several: equal bits */
     HARNESS_PLAN,       /* eager against captured and replayed: equal bits */

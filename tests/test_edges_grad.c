@@ -547,6 +547,35 @@ static void checkpoints_reach_outside(void **state)
     assert_near(cj_item(twice), 18, 0);
 }
 
+/* Powers 0 and 1, at 0 too, where x^(s-1) is not finite. */
+static void flat_powers(UNUSED void **state)
+{
+    static const float at[] = { 0, 2, -3 };
+    for (int s = 0; s < 2; s++) {
+        cj_tensor *x = cj_require_grad(cj_from_f32(c, at, CJ_SHAPE(3))), *g;
+        assert_true(cj_grad(cj_sum(cj_pow_scalar(x, s)), &x, 1, &g));
+        for (int i = 0; i < 3; i++) assert_near(value_at(g, i), s, 0);
+    }
+}
+
+/* x^y to little more than one unit in the last place, over the whole range of results. */
+static void accurate_powers(UNUSED void **state)
+{
+    enum { N = 100000 };
+    float *x = test_calloc(N, 3 * sizeof *x), *y = x + N, *p = y + N;
+    double worst = 0;
+    cj_to_f32(cj_uniform(c, 0.25, 4, CJ_SHAPE(N)), x, N);
+    cj_to_f32(cj_uniform(c, -85, 85, CJ_SHAPE(N)), y, N);
+    for (int i = 0; i < N; i++) y[i] /= fmaxf(fabsf(logf(x[i])), 1e-5F);
+    cj_to_f32(cj_pow(cj_from_f32(c, x, CJ_SHAPE(N)), cj_from_f32(c, y, CJ_SHAPE(N))), p, N);
+    for (int i = 0; i < N; i++) {
+        const double right = pow((double)x[i], (double)y[i]);
+        worst = fmax(worst, fabs(p[i] - right) / ldexp(1, ilogb(right) - 23));
+    }
+    test_free(x);
+    assert_true(worst < 1.5);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -564,6 +593,8 @@ int main(void)
                                         T(arguments_of_plans),
                                         T(programs_equal_eager),
                                         T(functions_that_give_nothing),
-                                        T(checkpoints_reach_outside) };
+                                        T(checkpoints_reach_outside),
+                                        T(flat_powers),
+                                        T(accurate_powers) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -316,7 +316,8 @@ CJ_INLINE vf vf_atan2(vf y, vf x)
 
 /* ---- pow: exp(y log|x|) with the logarithm as a sum of two floats ------------------------------------------------------------------------ */
 
-static const float cj_atanh_c[] = { 0.400009334f, 0.285035163f, 0.24151592f };
+static const float cj_atanh_c[] = { 0.400008619f, 0.285070419f, 0.24100101f };
+#define CJ_ATANH_LOW (-5.55744961e-8f) /* the fit's constant term less the float that stands for 2/3 */
 
 /* log(1 + f) = 2 s + s^3 (2/3 + s^2 P(s^2)), s = f / (2 + f).  s, s^3 and the sums carry their rounding errors along: about 33 bits.
  * Returns the high part of e ln2 + log(1 + f). */
@@ -332,7 +333,7 @@ CJ_INLINE vf cj_log_twofloat(vf a, vf *low)
     vf t = s * u, t_lo = vf_fma_exact(s, u, vf_neg(t)) + s * u_lo;
     vf third = vf_set1(0.666666687f), v = t * third;
     vf v_lo =
-        vf_fma_exact(t, third, vf_neg(v)) + vf_fma(t, vf_fma(u, cj_poly(vf_fma, u, cj_atanh_c, 3), vf_set1(-1.98682149e-8f)), t_lo * third);
+        vf_fma_exact(t, third, vf_neg(v)) + vf_fma(t, vf_fma(u, cj_poly(vf_fma, u, cj_atanh_c, 3), vf_set1(CJ_ATANH_LOW)), t_lo * third);
     vf big = ef * vf_set1(CJ_LN2_HI), s2 = s + s, hi = big + s2, hi_lo = s2 - (hi - big);
     vf sum = hi + v, sum_lo = v - (sum - hi);
     vf lo = (sum_lo + hi_lo) + (v_lo + (vf_fma(s_lo + s_lo, u, s_lo + s_lo) + ef * vf_set1(CJ_LN2_LO)));
