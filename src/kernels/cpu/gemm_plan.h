@@ -79,10 +79,11 @@ static int is_awkward(const cj_gemm *g)
     return g->a_row != 1 || (g->k > LONG_K && (double)g->m * (double)g->k > (g->m >= DEEP_ROWS ? TURNED_MORE : TURNED_FLOATS));
 }
 
-/* The many blocks of k of the strips pay while C is near and meets few of them. */
+/* The many blocks of k of the strips pay while C is not far away and meets few of them. */
 static int is_turned(const cj_gemm *g)
 {
-    return g->a_row == 1 && is_awkward(g) && g->k <= TURNED_K && (double)g->m * (double)g->n <= TURNED_SUMS;
+    const double sums = (double)g->m * (double)g->n;
+    return g->a_row == 1 && is_awkward(g) && sums <= TURNED_SUMS && sums * (double)g->k <= TURNED_WORK;
 }
 
 /* Many rows: all threads pack a group of B together, then each takes blocks of rows. */

@@ -14,8 +14,7 @@ enum {
     KC_LEAST_ROWS = 256,   /* ... up to FEW_ROWS rows, which are two to five tiles, fewer blocks are worth more */
     KC_TURNED = 128,       /* where the rows of a transposed A are taken in strips of ... */
     STRIP_TURNED = 48,     /* ... so many: the copies of a strip are 32 KiB; and C has ... */
-    TURNED_SUMS = 1 << 18, /* ... up to so many elements, ... */
-    TURNED_K = 2048,       /* ... and k is up to this; copies are shared by ... */
+    TURNED_SUMS = 1 << 20, /* ... up to so many elements (and m*n*k up to TURNED_WORK); copies are shared by ... */
     TURNED_PANELS = 8,     /* ... up to so many panels */
     FEW_ROWS = 48,
     HALF_ROWS = 16,         /* rows for which a second thread packs a panel once more */
@@ -61,6 +60,7 @@ enum {
     SHORT_K = 8,             /* ... this, or rows of C that begin inside cache lines: threads at the same rows hold each other up */
 };
 static const double PARALLEL_WORK = 2.5e5; /* m*n*k below which a second thread costs more than it brings */
+static const double TURNED_WORK = 1 << 29; /* every block of k reads and writes C once more */
 static const double PARALLEL_THIN = 5e4;   /* the same for products that only stream a matrix */
 static const double PARALLEL_NARROW = 8e4; /* the same for those of up to 16 columns, which do not reach the peak; a chunk has half of it */
 static const double PARALLEL_NEAR = 1e5;   /* the same for those whose few rows share what they read */
