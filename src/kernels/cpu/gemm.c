@@ -610,10 +610,10 @@ static void gemm_narrow(cj_pool *pool, const cj_gemm *g)
 
 /* ---- rest ---- */
 
-static cj_gemm without_rest(const cj_gemm *g)
+static cj_gemm without_rest(const cj_gemm *g, int64_t rest)
 {
     cj_gemm whole = *g;
-    whole.n -= rest_columns(g);
+    whole.n -= rest;
     return whole;
 }
 
@@ -621,16 +621,17 @@ static __attribute__((noinline)) void gemm_larger(cj_pool *pool, const cj_gemm *
 {
     const thin_form form = thin_form_of(g);
     const slim_form slim = slim_form_of(g);
+    int64_t rest;
     if (is_lanes(g)) gemm_lanes(pool, g, workspace);
     else if (slim != SLIM_NO) gemm_slim(pool, g, slim, workspace);
     else if (is_few(form)) gemm_few(pool, g, workspace);
     else if (form != THIN_NO) gemm_thin(pool, g, form, workspace);
     else if (is_narrow(g)) gemm_narrow(pool, g);
-    else if (rest_columns(g) > 0) {
-        const cj_gemm whole = without_rest(g);
+    else if ((rest = rest_columns(g)) > 0) {
+        const cj_gemm whole = without_rest(g, rest);
         if (is_tiny(&whole)) gemm_tiny(&whole);
         else gemm_larger(pool, &whole, workspace);
-        gemm_rest(pool, g, workspace);
+        gemm_rest(pool, g, rest, workspace);
     } else if (is_small(g)) gemm_small(pool, g);
     else if (is_flipped(g)) gemm_flipped(pool, g, workspace);
     else gemm_planned(pool, g, workspace, GEMM_F32);
@@ -652,10 +653,11 @@ size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads)
     if (is_few(form)) return few_bytes(g, threads > 1 ? threads : 1);
     if (form != THIN_NO) return slice_bytes(g, form);
     if (is_narrow(g)) return 0;
-    if (rest_columns(g) > 0) {
-        const cj_gemm whole = without_rest(g);
-        const size_t bytes = CJ_K(cj__gemm_workspace_f32)(&whole, threads), rest = rest_bytes(g);
-        return bytes > rest ? bytes : rest;
+    const int64_t rest = rest_columns(g);
+    if (rest > 0) {
+        const cj_gemm whole = without_rest(g, rest);
+        const size_t bytes = CJ_K(cj__gemm_workspace_f32)(&whole, threads), more = rest_bytes(g, rest);
+        return bytes > more ? bytes : more;
     }
     if (is_small(g)) return 0;
     if (!is_flipped(g)) return workspace_size(g, threads, GEMM_F32);

@@ -67,11 +67,11 @@ static void rest_rows(void *arg, int64_t begin, int64_t end, int worker)
 
 /* The columns of B as rows, or those of C. */
 static int64_t rest_ld(const cj_gemm *g) { return ceil_div(g->a_col == 1 ? g->k : g->m, TILE_LINE) * TILE_LINE + TILE_LINE; }
-static size_t rest_bytes(const cj_gemm *g) { return round64((size_t)(rest_columns(g) * rest_ld(g)) * sizeof(float)); }
+static size_t rest_bytes(const cj_gemm *g, int64_t rest) { return round64((size_t)(rest * rest_ld(g)) * sizeof(float)); }
 
-static void gemm_rest(cj_pool *pool, const cj_gemm *g, float *workspace)
+static void gemm_rest(cj_pool *pool, const cj_gemm *g, int64_t rest, float *workspace)
 {
-    const int64_t rest = rest_columns(g), j0 = g->n - rest, ld = rest_ld(g);
+    const int64_t j0 = g->n - rest, ld = rest_ld(g);
     const float *b = (const float *)g->b + j0 * g->b_col;
     rest_run r = { .g = g, .rest = rest, .t = { .rows = rest, .columns = g->m, .k = g->k, .w = g->a } };
     if (g->a_col == 1) {
@@ -92,8 +92,8 @@ static void gemm_rest(cj_pool *pool, const cj_gemm *g, float *workspace)
 #else
 
 static int64_t rest_columns(const cj_gemm *g) { return (void)g, 0; }
-static size_t rest_bytes(const cj_gemm *g) { return (void)g, 0; }
-static void gemm_rest(cj_pool *pool, const cj_gemm *g, float *workspace) { (void)pool, (void)g, (void)workspace; }
+static size_t rest_bytes(const cj_gemm *g, int64_t rest) { return (void)g, (void)rest, 0; }
+static void gemm_rest(cj_pool *pool, const cj_gemm *g, int64_t rest, float *workspace) { (void)pool, (void)g, (void)rest, (void)workspace; }
 
 #endif
 

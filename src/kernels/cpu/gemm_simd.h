@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/cpu/isa.h"
+
 #define GEMM_INLINE static inline __attribute__((always_inline))
 
 #if defined CJ_ISA_AVX512
@@ -126,13 +128,6 @@ GEMM_INLINE vf vzip_low(vf a, vf b) { return (vf){ a[0], b[0], a[1], b[1] }; }
 GEMM_INLINE vf vzip_high(vf a, vf b) { return (vf){ a[2], b[2], a[3], b[3] }; }
 GEMM_INLINE vf vswap_halves(vf x) { return (vf){ x[2], x[3], x[0], x[1] }; }
 
-#endif
-
-/* Keeps a vector that is used more than once in its register: the compiler likes to load it again for every use. */
-#if defined CJ_ISA_AVX512 || defined CJ_ISA_AVX2
-#define VKEEP(x) __asm__("" : "+v"(x))
-#else
-#define VKEEP(x) ((void)0)
 #endif
 
 #if VL == 4 /* no masks: the tiles leave the ragged edge to scalar code, so only the number of lanes is kept */

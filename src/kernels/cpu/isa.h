@@ -15,4 +15,11 @@ typedef enum cj_isa { CJ_ISA_LEVEL_PORTABLE, CJ_ISA_LEVEL_NEON, CJ_ISA_LEVEL_AVX
 #define CJ_K(name) name##_portable
 #endif
 
+/* Keeps a vector that is used more than once in its register: the compiler likes to load it again for every use. */
+#if defined CJ_ISA_AVX512 || defined CJ_ISA_AVX2
+#define VKEEP(x) __asm__("" : "+v"(x))
+#else
+#define VKEEP(x) ((void)0)
+#endif
+
 #endif

@@ -337,13 +337,6 @@ CJ_INLINE vf vf_min(vf a, vf b)
     return vf_sel(vf_lt(a, b), a, b);
 #endif
 }
-/* Loaded once: the compiler would rather load a vector again for every use of it. */
-#if defined CJ_ISA_AVX512 || defined CJ_ISA_AVX2
-#define VF_KEEP(x) __asm__("" : "+v"(x))
-#else
-#define VF_KEEP(x) ((void)0)
-#endif
-
 CJ_INLINE vf vf_max(vf a, vf b)
 {
 #if defined CJ_ISA_AVX512

@@ -71,14 +71,17 @@ CJ_INLINE void store_taps(uint8_t *p, vi x)
 #endif
 }
 
-/* One element after the other, NaN winning. */
-static __attribute__((noinline)) void maxima_of_nan(const elements *e, const float *from, float *to, uint8_t *tap)
+/* Channels [c, end) one by one, NaN winning. */
+static __attribute__((noinline)) void maxima_one_by_one(const elements *e, int64_t c, int64_t end, const float *from, float *to,
+                                                        uint8_t *tap)
 {
-    for (int c = 0; c < CJ_VL; c++)
+    for (; c < end; c++) {
+        to[c] = -INFINITY, tap[c] = NONE;
         for (int i = 0; i < e->n; i++) {
             const float x = from[e->at[i] + c];
             if (i == 0 || x > to[c] || x != x) to[c] = x, tap[c] = (uint8_t)e->tap[i];
         }
+    }
 }
 
 CJ_INLINE void maxima_of(const elements *e, int64_t channels, const float *from, float *to, uint8_t *tap, const int n)
@@ -89,22 +92,16 @@ CJ_INLINE void maxima_of(const elements *e, int64_t channels, const float *from,
         vi where = vi_set1(e->tap[0]);
         for (int i = 1; i < n; i++) {
             vf x = vf_load(from + e->at[i] + c);
-            VF_KEEP(x);
+            VKEEP(x);
             const vm take = vf_gt(x, best);
             sum = sum + x;
             best = vf_max(x, best), where = vi_sel(take, vi_set1(e->tap[i]), where);
         }
         vf_store(to + c, best);
         store_taps(tap + c, where);
-        if (vm_any(vf_isnan(sum))) maxima_of_nan(e, from + c, to + c, tap + c); /* a NaN among them, or infinities of both signs */
+        if (vm_any(vf_isnan(sum))) maxima_one_by_one(e, c, c + CJ_VL, from, to, tap); /* a NaN among them, or infinities of both signs */
     }
-    for (; c < channels; c++) {
-        to[c] = -INFINITY, tap[c] = NONE;
-        for (int i = 0; i < n; i++) {
-            const float x = from[e->at[i] + c];
-            if (i == 0 || x > to[c] || x != x) to[c] = x, tap[c] = (uint8_t)e->tap[i];
-        }
-    }
+    if (c < channels) maxima_one_by_one(e, c, channels, from, to, tap);
 }
 CJ_INLINE void maxima(const elements *e, int64_t channels, const float *from, float *to, uint8_t *tap)
 {
