@@ -43,6 +43,8 @@ def polynomials():
     q=lambda r: (mp.expm1(r)-r)/r**2 if abs(r)>1e-9 else mp.mpf(.5)
     for d in (3,4,5): fit(q, lambda r: r, -L,L,d,name='expm1 q w=r')
     for d in (3,4,5): fit(q, lambda r: r*r, -L,L,d,name='exp q w=r2')
+    H=float(mp.log(2))/32 # sigmoid: exp(-r) = 1 + r P(r), -H < r <= 0
+    fit(lambda r: mp.expm1(-r)/r, lambda r: r*mp.exp(r), -H*1.0005,-1e-9,2,name='sigmoid P')
     l=lambda f: (mp.log1p(f)-f+f*f/2)/f**3 if abs(f)>1e-6 else mp.mpf(1)/3-f/4
     for d in (6,7,8): fit(l, lambda f: f**3/mp.log1p(f) if f!=0 else 0, -1/3-1e-3,1/3+1e-3,d,name='log P')
     s=lambda u: (mp.sin(mp.sqrt(u))/mp.sqrt(u)-1)/u if u>1e-12 else mp.mpf(-1)/6

@@ -166,37 +166,38 @@ CJ_INLINE vf cj_log1p_unit(vf z)
 #if defined CJ_ISA_AVX512
 
 /* clang-format off */
-/* 2^(i/32) */
-static const float cj_exp2_table[32] = {
-    1.0f, 1.0218972f, 1.04427373f, 1.06714046f, 1.09050775f, 1.1143868f, 1.13878858f, 1.1637249f,
-    1.18920708f, 1.21524739f, 1.24185777f, 1.26905096f, 1.29683959f, 1.32523668f, 1.35425556f, 1.38390994f,
-    1.41421354f, 1.44518077f, 1.47682619f, 1.50916445f, 1.54221082f, 1.5759809f, 1.61049032f, 1.64575553f,
-    1.68179286f, 1.71861935f, 1.75625217f, 1.79470909f, 1.8340081f, 1.87416768f, 1.91520655f, 1.95714414f,
+/* The bits of 2^(i/32), less those that i adds to the exponent when the index it was looked up with is shifted there. */
+static const int32_t cj_exp2_table[32] = {
+    0x3f800000, 0x3f7ecd87, 0x3f7daac3, 0x3f7c980f, 0x3f7b95c2, 0x3f7aa43a, 0x3f79c3d3, 0x3f78f4f0,
+    0x3f7837f0, 0x3f778d3a, 0x3f76f532, 0x3f767043, 0x3f75fed7, 0x3f75a15b, 0x3f75583f, 0x3f7523f6,
+    0x3f7504f3, 0x3f74fbaf, 0x3f7508a4, 0x3f752c4d, 0x3f75672a, 0x3f75b9be, 0x3f76248c, 0x3f76a81e,
+    0x3f7744fd, 0x3f77fbb8, 0x3f78ccdf, 0x3f79b907, 0x3f7ac0c7, 0x3f7be4ba, 0x3f7d257d, 0x3f7e83b3,
 };
 /* clang-format on */
 
 /* Functions on several vectors at once go step by step over all of them: one vector's steps wait for each other, four vectors' do not. */
 #define CJ_EACH(q, n) _Pragma("GCC unroll 4") for (int q = 0; q < (n); q++)
 
-/* x = r - n ln2 with n in steps of 1/32, rounded down so that 2^n overflows where exp(-x) does; its fraction is looked up within registers.
- * -ln2/32 < r <= 0, and four terms of exp(-r) suffice. */
+/* x = r - n ln2 with n in steps of 1/32, rounded down so that 2^n is infinite exactly where exp(-x) is; its fraction is looked up within registers, and
+ * its integer added to the exponent.  -ln2/32 < r <= 0, and three terms of exp(-r) - 1 = r P(r) suffice.  The clamps keep the exponent within
+ * its field: -88.73 gives n = 128. */
 CJ_INLINE void cj_sigmoid_each(vf *x, int count)
 {
-    vf one = vf_set1(1.0f), magic = vf_set1(0x1.8p18f), m[4], n[4], p[4];
-    CJ_EACH(q, count) x[q] = vf_min(vf_set1(104.0f), vf_max(vf_set1(-89.0f), x[q]));
+    const vf one = vf_set1(1.0f), magic = vf_set1(0x1.8p18f);
+    vf m[4], n[4], p[4];
+    CJ_EACH(q, count) x[q] = vf_min(vf_set1(87.0f), vf_max(vf_set1(-88.73f), x[q]));
     CJ_EACH(q, count) m[q] = _mm512_fmadd_round_ps(x[q], vf_set1(-CJ_LOG2E), magic, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
     CJ_EACH(q, count) n[q] = m[q] - magic;
+    CJ_EACH(q, count)
+    p[q] = _mm512_permutex2var_ps(vf_load((const float *)cj_exp2_table), (__m512i)m[q], vf_load((const float *)cj_exp2_table + 16));
     CJ_EACH(q, count) x[q] = vf_fma(n[q], vf_set1(0.693147182f), x[q]); /* ln2 in two parts */
-    CJ_EACH(q, count) m[q] = _mm512_permutex2var_ps(vf_load(cj_exp2_table), (__m512i)m[q], vf_load(cj_exp2_table + 16));
+    CJ_EACH(q, count) m[q] = (vf)((vu)p[q] + ((vu)m[q] << 18));         /* 2^n */
     CJ_EACH(q, count) x[q] = vf_fma(n[q], vf_set1(-1.90465421e-9f), x[q]);
-    CJ_EACH(q, count) m[q] = _mm512_scalef_ps(m[q], n[q]); /* times 2^floor(n) */
-    CJ_EACH(q, count) p[q] = vf_fma(x[q], vf_set1(-0.166666672f), vf_set1(0.5f));
-    CJ_EACH(q, count) p[q] = _mm512_fmsub_ps(x[q] * x[q], p[q], x[q]); /* exp(-r) - 1 */
-    CJ_EACH(q, count) m[q] = vf_fma(m[q], p[q], m[q] + one);           /* the sum is exact where it matters, for small results */
-    /* 1 / m from 14 bits by a step of Newton's: a division would take as long as the rest.  m = inf gives a NaN on the way, which min replaces. */
-    CJ_EACH(q, count) x[q] = _mm512_rcp14_ps(m[q]);
-    CJ_EACH(q, count) m[q] = _mm512_min_ps(_mm512_fnmadd_ps(m[q], x[q], one), one);
-    CJ_EACH(q, count) x[q] = vf_fma(m[q], x[q], x[q]);
+    CJ_EACH(q, count) p[q] = vf_fma(x[q], vf_set1(-0.168663099f), vf_set1(0.499971092f));
+    CJ_EACH(q, count) p[q] = vf_fma(x[q], p[q], vf_set1(-1.00000012f));
+    CJ_EACH(q, count) p[q] = x[q] * p[q];                    /* exp(-r) - 1 */
+    CJ_EACH(q, count) m[q] = vf_fma(m[q], p[q], m[q] + one); /* the sum is exact where it matters, for small results */
+    CJ_EACH(q, count) x[q] = one / m[q]; /* the divider works beside the multipliers: cheaper than an estimate and a step of Newton's */
 }
 CJ_INLINE vf vf_sigmoid(vf x) { return cj_sigmoid_each(&x, 1), x; }
 
@@ -392,7 +393,7 @@ CJ_INLINE void cj_gelu_each(vf *x, int count)
 {
     vf w[4];
     cj_table32(cj_gelu_table, x, CJ_GELU_TABLE_S, w, count);
-    CJ_EACH(q, count) x[q] = cj_by_class(x[q], x[q], 0x18131122) - w[q];
+    CJ_EACH(q, count) x[q] = (x[q] - vf_min(vf_zero(), x[q])) - w[q];
 }
 CJ_INLINE vf vf_gelu(vf x) { return cj_gelu_each(&x, 1), x; }
 
