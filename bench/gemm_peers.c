@@ -44,14 +44,14 @@ enum { MAX_PEERS = 3 };
 
 static void *symbol(void *library, const char *name) { return library ? dlsym(library, name) : NULL; }
 
-/* OpenBLAS and BLIS choose their kernels by a list of processors that were known when they were built: on a newer Intel processor they fall back to those for
- * SSE3 and AVX2.  With AVX-512 they shall have the kernels that they have for it; what the environment says goes first.  BLIS 0.x counts its architectures
- * from 0, which is Skylake-X, and reads the variable at its first product. */
+/* OpenBLAS and BLIS choose their kernels by a list of processors that were known when they were built: on a newer one they may fall back to those for
+ * SSE3 and AVX2.  With AVX-512 they shall have the kernels that they have for it; what the environment says goes first.  OpenBLAS finds them itself on AMD's
+ * processors.  BLIS 0.x counts its architectures from 0, which is Skylake-X, and reads the variable at its first product. */
 static void choose_kernels(void *blis)
 {
 #if defined __x86_64__
-    if (!__builtin_cpu_is("intel") || !__builtin_cpu_supports("avx512f")) return;
-    setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+    if (!__builtin_cpu_supports("avx512f")) return;
+    if (__builtin_cpu_is("intel")) setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
     const char *(*version)(void) = NULL;
     *(void **)&version = symbol(blis, "bli_info_get_version_str");
     if (version && strncmp(version(), "0.", 2) == 0) setenv("BLIS_ARCH_TYPE", "0", 0);

@@ -5,7 +5,7 @@
 #include "kernels/cpu/ew_job.h"
 #include "kernels/cpu/simd_math.h"
 
-enum { AHEAD_BYTES = 4096 }; /* prefetched from: far enough for the memory's latency, near enough to stay in the L1 cache */
+enum { AHEAD_BYTES = 2048 }; /* prefetched from: far enough for the memory's latency, near enough to stay in the L1 cache */
 
 /* ---- functions --------------------------------------------------------------------------------------------------------------------------- */
 

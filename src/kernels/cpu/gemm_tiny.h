@@ -25,6 +25,9 @@ enum { TINY_ROWS = 16, TINY_K = 32 };
 GEMM_INLINE vf load_quad(const float *p) { return _mm512_broadcast_f32x4(_mm_loadu_ps(p)); }
 #define SPREAD(x, e) _mm512_permute_ps(x, (e)*0x55)
 
+/* The layouts are functions of their own, entered by jumps: what one of them saves on the stack, the others need not. */
+#define TINY_LAYOUT static __attribute__((noinline)) void
+
 GEMM_INLINE int tiny_is_plain(const cj_gemm *g) { return !g->accumulate && !g->bias && g->act == CJ_GEMM_LINEAR; }
 
 /* C += , bias and activation for a row of C in a vector. */
@@ -83,6 +86,36 @@ GEMM_INLINE void tiny_quads(const cj_gemm *g, const float *b, int64_t b_row, vma
     const int plain = tiny_is_plain(g);
     float *c = (float *)g->c + i * g->c_row;
     UNROLL for (int r = 0; r < R; r++, c += g->c_row) tiny_store(g, acc[r], c, columns, plain);
+}
+
+/* Sixteen rows of a plain A and all 16 columns: sixteen sums never wait for each other, as eight do. */
+GEMM_INLINE void tiny_sixteen(const cj_gemm *g, const float *b, int64_t b_row, int64_t i)
+{
+    const float *a0 = (const float *)g->a + i * g->a_row;
+    const float *a[4] = { a0, a0 + 4 * g->a_row, a0 + 8 * g->a_row, a0 + 12 * g->a_row };
+    int64_t row1 = g->a_row, row2 = 2 * row1, row3 = 3 * row1;
+    __asm__("" : "+r"(row1), "+r"(row2), "+r"(row3)); /* as in tiny_quads */
+    vf acc[TINY_ROWS];
+#pragma GCC unroll 16
+    for (int r = 0; r < TINY_ROWS; r++) acc[r] = vzero();
+    for (int64_t p = 0; p < g->k; p++, b += b_row) {
+        vf x = vload(b);
+        VKEEP(x);
+#pragma GCC unroll 4
+        for (int q = 0; q < 4; q++) {
+            acc[4 * q] = vfma(vset1(a[q][p]), x, acc[4 * q]);
+            acc[4 * q + 1] = vfma(vset1(a[q][p + row1]), x, acc[4 * q + 1]);
+            acc[4 * q + 2] = vfma(vset1(a[q][p + row2]), x, acc[4 * q + 2]);
+            acc[4 * q + 3] = vfma(vset1(a[q][p + row3]), x, acc[4 * q + 3]);
+        }
+    }
+    float *c = (float *)g->c + i * g->c_row;
+    const int plain = tiny_is_plain(g);
+#pragma GCC unroll 16
+    for (int r = 0; r < TINY_ROWS; r++, c += g->c_row) {
+        if (plain) vstore(c, acc[r]);
+        else tiny_store(g, acc[r], c, 0xffff, 0);
+    }
 }
 
 /* Row i in the lower half of a vector, row i + 1 in the upper. */
@@ -215,9 +248,6 @@ static __attribute__((noinline)) void tiny_dots(const cj_gemm *g)
     for (int64_t j = 0; j < g->n; j++) tiny_column(g, j);
 }
 
-/* The layouts are functions of their own, entered by jumps: what one of them saves on the stack, the others need not. */
-#define TINY_LAYOUT static __attribute__((noinline)) void
-
 TINY_LAYOUT tiny_all_rows(const cj_gemm *g, const float *b, int64_t b_row)
 {
     const vmask columns = vfirst((int)g->n);
@@ -236,6 +266,16 @@ TINY_LAYOUT tiny_all_quads(const cj_gemm *g, const float *b, int64_t b_row)
     for (; i + 8 <= g->m; i += 8) tiny_quads(g, b, b_row, columns, i, 8, 0);
     if (i + 4 <= g->m) tiny_quads(g, b, b_row, columns, i, 4, 0), i += 4;
     for (; i < g->m; i++) tiny_quads(g, b, b_row, columns, i, 1, 0);
+}
+
+TINY_LAYOUT tiny_all_sixteens(const cj_gemm *g, const float *b, int64_t b_row)
+{
+    int64_t i = 0;
+    for (; i + TINY_ROWS <= g->m; i += TINY_ROWS) tiny_sixteen(g, b, b_row, i);
+    if (i == g->m) return;
+    cj_gemm rest = *g;
+    rest.m -= i, rest.a = (const float *)g->a + i * g->a_row, rest.c = (float *)g->c + i * g->c_row;
+    tiny_all_quads(&rest, b, b_row);
 }
 
 GEMM_INLINE void tiny_pairs_of(const cj_gemm *g, const float *b, int64_t b_row, const int all_eight)
@@ -276,6 +316,7 @@ TINY_LAYOUT tiny_fours(const cj_gemm *g, const float *b)
 GEMM_INLINE void tiny_by_rows(const cj_gemm *g, const float *b, int64_t b_row)
 {
     if (g->a_col != 1) tiny_all_rows(g, b, b_row);
+    else if (g->n == VL && g->m >= TINY_ROWS) tiny_all_sixteens(g, b, b_row);
     else if (g->n > 8) tiny_all_quads(g, b, b_row);
     else if (g->n == 8) tiny_all_eights(g, b, b_row);
     else if (is_fours(g, b_row)) tiny_fours(g, b);
