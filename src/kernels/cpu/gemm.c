@@ -16,9 +16,8 @@
  *   panels   up to BLOCK_ROWS rows: a task takes a slab of panels.  While its first tile reads B where it lies, it writes the packed panel from which
  *            the others read, and the tiles after it prefetch the next panel.  A is read in place, or packed first by all threads if its strides are
  *            awkward.  With few rows (direct_tiles) or a B in L2 it is only read in place, its next rows prefetched into L1
- *   shared   more rows: all threads pack a group of B, then each takes blocks of rows, which it packs for itself if their strides are awkward.  With a
- *            short k and a large C the rows are taken a strip at a time, so that C is written along its rows; the rows of a transposed A too, and the tiles
- *            of the first panel copy what they read of it for those of the others
+ *   shared   more rows: all threads pack a group of B, then each takes blocks of rows, which it packs for itself if their strides are awkward.  The
+ *            rows of a transposed A are taken a strip at a time, and the tiles of the first panel copy what they read of it for those of the others
  *
  * A is packed as plain rows of an odd number of cache lines: broadcasts do not care about the layout, and a row copy is cheaper than interleaving.
  * No sum is ever split between tasks, and the blocks of k follow from shape and strides: the bits do not depend on the threads.
@@ -261,7 +260,7 @@ static tile shared_tile(const run *r, int64_t kb, int64_t q, int64_t i0, int *V)
 }
 
 /* Rows [i0, i0 + rows) by all panels of the group. */
-static void run_strip(const run *r, int64_t kb, const float *a, int64_t i0, int64_t rows)
+static void run_block(const run *r, int64_t kb, const float *a, int64_t i0, int64_t rows)
 {
     const cj_gemm *g = r->g;
     const plan *s = r->s;
@@ -270,7 +269,7 @@ static void run_strip(const run *r, int64_t kb, const float *a, int64_t i0, int6
         int V;
         tile t = shared_tile(r, kb, q, i0, &V);
         t.a = a, t.a_row = s->pack_block ? s->a_ld : g->a_row, t.a_col = s->pack_block ? 1 : g->a_col;
-        if (q + 1 < r->panel1 && s->strip == s->block_rows) t.next = t.b + s->kc * V * VL, t.next_row = t.b_row;
+        if (q + 1 < r->panel1) t.next = t.b + s->kc * V * VL, t.next_row = t.b_row;
         panel_rows(&t, V, rows, B_PLAIN, 0, final && g->tail ? g : NULL, r->item, i0, t.c - (float *)r->c - i0 * g->c_row);
     }
 }
@@ -387,8 +386,7 @@ static void run_shared_task(const run *r, int64_t i0, int64_t rows, int worker)
             pack(block, s->a_ld, a, g->a_row, g->a_col, rows, kc, s->kind);
             a = block;
         }
-        for (int64_t i = 0; i < rows; i += s->strip)
-            run_strip(r, kb, a + i * (s->pack_block ? s->a_ld : g->a_row), i0 + i, min64(s->strip, rows - i));
+        run_block(r, kb, a, i0, rows);
     }
 }
 

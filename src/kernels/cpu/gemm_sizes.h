@@ -28,7 +28,6 @@ enum {
     THREE_MOST = 128,       /* ... up to this many, panels that tiles copy are three vectors wide, ... */
     THREE_NEAR = 48,        /* ... and up to this many those that are read where they lie */
     UNEVEN_ROWS = 64,       /* up to this many rows a B in L2 is read where it lies even if its rows do not begin on cache lines */
-    STRIP_ROWS = 12,        /* rows that are taken through all panels at a time where k is short, so that C is written along its rows */
     SHARED_ROWS = 240,      /* about so many rows per task when B is packed for all: 480 KiB of A */
     GROUP_COLUMNS = 2048,   /* columns of B packed at a time ... */
     GROUP_FLOATS = 1 << 17, /* ... over as many blocks of k as stay below this: all rows of A come by while it is in L2 */
@@ -40,7 +39,7 @@ enum {
     NEAR_FLOATS = 1 << 16,   /* a matrix no larger than this is close enough to be read in any order */
     NEAR_ROWS = 8,           /* so many rows of B ahead are prefetched from L2 */
     L2_FLOATS = 1 << 18,     /* and this much stays in L2 */
-    FAR_FLOATS = 1 << 19,    /* a C beyond this is fetched before it is written */
+    FAR_FLOATS = 1 << 19,    /* a C beyond this may be fetched before it is written */
     TURNED_FLOATS = 1 << 17, /* a transposed A that is read in place; ... */
     TURNED_MORE = 1 << 19,   /* ... the same with DEEP_ROWS rows and more */
     FEW_COLUMNS = 16,        /* up to this many columns of C, and from ... */

@@ -52,7 +52,7 @@ typedef struct tile {
     int b_back;    /* the same for B, unless it is a packed panel; both are 0 or VL - last */
     int add, relu; /* C += instead of C = (CJ_GEMM_ADD, CJ_GEMM_ADD_SCALED); clamp at zero */
     float alpha;   /* CJ_GEMM_ADD_SCALED: what the sums are multiplied by */
-    int far;       /* C is not in L2 */
+    int far;       /* C is fetched early even if k is short */
 } tile;
 
 typedef void tile_fn(const tile *t);
