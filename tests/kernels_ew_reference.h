@@ -106,7 +106,7 @@ static const accuracy cases[] = {
     { CJ_EW_SIN, r_sin, 2, 0, 0 },
     { CJ_EW_COS, r_cos, 2, 0, 0 },
     { CJ_EW_TANH, r_tanh, 3, 0, 0 },
-    { CJ_EW_SIGMOID, r_sigmoid, 3, 0, 0 },
+    { CJ_EW_SIGMOID, r_sigmoid, 3.2, 0, 0 }, /* 3.13 over all floats */
     { CJ_EW_ERF, r_erf, 2, 0, 0 },
     { CJ_EW_FLOOR, r_floor, 0, 0, 0 },
     { CJ_EW_CEIL, r_ceil, 0, 0, 0 },
