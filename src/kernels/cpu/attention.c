@@ -42,7 +42,7 @@ CJ_INLINE vf vr_exp2(vf x)
 {
     const vf lowest = vf_set1(-126.0f), magic = vf_set1(CJ_ROUND_MAGIC), y = vf_max(lowest, x), m = y + magic;
     const cj_exp_parts parts = { .n = m - magic, .ni = (vi)((vu)m - (vu)magic) };
-    return vf_and_mask(vm_not(vf_lt(x, lowest)), cj_scale2(cj_poly(vf_fma, y - parts.n, exp2_c, 6), parts));
+    return vf_and_mask(vm_not(vf_lt(x, lowest)), cj_scale2(CJ_POLY(vf_fma, y - parts.n, exp2_c), parts));
 }
 #endif
 CJ_INLINE vf vr_set1(float x) { return vf_set1(x); }

@@ -24,6 +24,7 @@ CJ_INLINE vf cj_poly(cj_fma_fn fma, vf x, const float *c, int n)
     for (int i = n - 2; i >= 0; i--) y = fma(y, x, vf_set1(c[i]));
     return y;
 }
+#define CJ_POLY(fma, x, c) cj_poly(fma, x, c, (int)(sizeof(c) / sizeof *(c))) /* all of an array */
 
 /* Applies a scalar function to the lanes of m; rare arguments only. */
 CJ_INLINE vf cj_patch(vm m, vf y, vf x, float (*f)(float))
@@ -74,7 +75,7 @@ static const float cj_exp_c[] = { 1.0f, 1.0f, 0.5f, 0.166665196f, 0.0416663848f,
 CJ_INLINE vf cj_exp_clamped(cj_fma_fn fma, vf x)
 {
     cj_exp_parts p = cj_exp_reduce(fma, x);
-    return cj_scale2(cj_poly(fma, p.r, cj_exp_c, 7), p);
+    return cj_scale2(CJ_POLY(fma, p.r, cj_exp_c), p);
 }
 CJ_INLINE vf cj_exp_core(cj_fma_fn fma, vf x)
 {
@@ -91,7 +92,7 @@ static const float cj_expm1_c[] = { 0.5f, 0.166666672f, 0.0416664891f, 0.0083332
 CJ_INLINE vf vf_expm1(vf x)
 {
     cj_exp_parts p = cj_exp_reduce(vf_fma, vf_min(vf_set1(89.0f), vf_max(vf_set1(-20.0f), x)));
-    vf em1 = vf_fma(p.r * p.r, cj_poly(vf_fma, p.r, cj_expm1_c, 6), p.r);
+    vf em1 = vf_fma(p.r * p.r, CJ_POLY(vf_fma, p.r, cj_expm1_c), p.r);
     vf s = vf_pow2i(p.ni - 1), h = vf_fma(s, em1, s - vf_set1(0.5f));
     return vf_sel(vf_eq(x, vf_zero()), x, h + h);
 }
@@ -105,7 +106,7 @@ static const float cj_log_c[] = { 0.333332121f, -0.249997988f, 0.200106457f, -0.
 CJ_INLINE vf cj_log_sum(cj_fma_fn fma, vf e, vf f)
 {
     vf f2 = f * f;
-    vf p = fma(f2 * f, cj_poly(fma, f, cj_log_c, 8), e * vf_set1(CJ_LN2_LO));
+    vf p = fma(f2 * f, CJ_POLY(fma, f, cj_log_c), e * vf_set1(CJ_LN2_LO));
     p = fma(f2, vf_set1(-0.5f), p);
     return fma(e, vf_set1(CJ_LN2_HI), f + p);
 }
@@ -216,7 +217,7 @@ CJ_INLINE vf cj_expm1_neg2abs(vf x)
 {
     vf a = vf_max(vf_set1(-20.0f), (vf)((vi)x | vi_set1(INT32_MIN)) * vf_set1(2.0f));
     cj_exp_parts p = cj_exp_reduce(vf_fma, a);
-    vf em1 = vf_fma(p.r * p.r, cj_poly(vf_fma, p.r, cj_expm1_c, 6), p.r);
+    vf em1 = vf_fma(p.r * p.r, CJ_POLY(vf_fma, p.r, cj_expm1_c), p.r);
     vf s = vf_pow2i(p.ni);
     return vf_fma(s, em1, s - vf_set1(1.0f));
 }
@@ -244,8 +245,8 @@ static const float cj_erf_large_c[] = { -1.1286428f,     -0.635174513f,   -0.106
 CJ_INLINE vf vf_erf(vf x)
 {
     vf a = vf_abs(x), t = vf_min(vf_set1(3.95f), a), u = x * x;
-    vf small = vf_fma(x, cj_poly(vf_fma, u, cj_erf_small_c, 7), x);
-    vf large = vf_set1(1.0f) - cj_exp_clamped(vf_fma, t * cj_poly(vf_fma, t, cj_erf_large_c, 7));
+    vf small = vf_fma(x, CJ_POLY(vf_fma, u, cj_erf_small_c), x);
+    vf large = vf_set1(1.0f) - cj_exp_clamped(vf_fma, t * CJ_POLY(vf_fma, t, cj_erf_large_c));
     return vf_sel(vf_lt(a, vf_set1(0.92f)), small, vf_copysign(large, x));
 }
 
@@ -254,8 +255,8 @@ CJ_INLINE vf vf_erf(vf x)
 static const float cj_sin_c[] = { -0.166666552f, 0.00833218824f, -0.000195179979f };
 static const float cj_cos_c[] = { 0.0416666456f, -0.00138873013f, 2.44306702e-05f };
 
-CJ_INLINE vf cj_sin_poly(vf r, vf u) { return vf_fma(r * u, cj_poly(vf_fma, u, cj_sin_c, 3), r); }
-CJ_INLINE vf cj_cos_poly(vf u) { return vf_fma(u * u, cj_poly(vf_fma, u, cj_cos_c, 3), vf_fma(u, vf_set1(-0.5f), vf_set1(1.0f))); }
+CJ_INLINE vf cj_sin_poly(vf r, vf u) { return vf_fma(r * u, CJ_POLY(vf_fma, u, cj_sin_c), r); }
+CJ_INLINE vf cj_cos_poly(vf u) { return vf_fma(u * u, CJ_POLY(vf_fma, u, cj_cos_c), vf_fma(u, vf_set1(-0.5f), vf_set1(1.0f))); }
 
 /* sin(x + quarter pi/2).  pi/2 in three parts; the products must not be rounded, hence the exact fma. */
 CJ_INLINE vf cj_sin_shifted(vf x, int quarter, float (*libm)(float))
@@ -286,9 +287,9 @@ CJ_INLINE void vf_sincos_2pi_exact(vf u, vf *sin_out, vf *cos_out)
     vf magic = vf_set1(CJ_ROUND_MAGIC), m = vf_fma_exact(u, vf_set1(4.0f), magic), k = m - magic;
     vi q = (vi)((vu)m - (vu)magic);
     vf f = vf_fma_exact(k, vf_set1(-0.25f), u), v = f * f;
-    vf tail = vf_fma_exact(v, cj_poly(vf_fma_exact, v, cj_sin2pi_c, 3), vf_set1(-1.74845553e-7f)); /* 2 pi = 6.28318548 - 1.748e-7 */
+    vf tail = vf_fma_exact(v, CJ_POLY(vf_fma_exact, v, cj_sin2pi_c), vf_set1(-1.74845553e-7f)); /* 2 pi = 6.28318548 - 1.748e-7 */
     vf s = vf_fma_exact(f, vf_set1(6.28318548f), f * tail);
-    vf c = cj_poly(vf_fma_exact, v, cj_cos2pi_c, 5);
+    vf c = CJ_POLY(vf_fma_exact, v, cj_cos2pi_c);
     vm even = vi_eq(q & 1, vi_set1(0));
     *sin_out = (vf)((vi)vf_sel(even, s, c) ^ (vi)((vu)(q & 2) << 30));
     *cos_out = (vf)((vi)vf_sel(even, c, s) ^ (vi)((vu)((q + 1) & 2) << 30));
@@ -308,7 +309,7 @@ CJ_INLINE vf vf_atan2(vf y, vf x)
     vf q = (lo * scale) / (hi * scale);
     q = vf_sel(vf_eq(hi, vf_zero()), vf_zero(), q);
     q = vf_sel(vm_and(vf_eq(lo, inf), vf_eq(hi, inf)), one, q);
-    vf u = q * q, t = vf_fma(q * u, cj_poly(vf_fma, u, cj_atan_c, 9), q);
+    vf u = q * q, t = vf_fma(q * u, CJ_POLY(vf_fma, u, cj_atan_c), q);
     t = vf_sel(vf_lt(ax, ay), (vf_set1(1.57079637f) - t) + vf_set1(-4.37113883e-8f), t);
     t = vf_sel(vi_lt((vi)x, vi_set1(0)), (vf_set1(3.14159274f) - t) + vf_set1(-8.74227766e-8f), t);
     t = vf_sel(vm_or(vf_isnan(x), vf_isnan(y)), vf_set1(NAN), t);
@@ -333,8 +334,7 @@ CJ_INLINE vf cj_log_twofloat(vf a, vf *low)
     vf u = s * s, u_lo = vf_fma_exact(s, s, vf_neg(u));
     vf t = s * u, t_lo = vf_fma_exact(s, u, vf_neg(t)) + s * u_lo;
     vf third = vf_set1(0.666666687f), v = t * third;
-    vf v_lo =
-        vf_fma_exact(t, third, vf_neg(v)) + vf_fma(t, vf_fma(u, cj_poly(vf_fma, u, cj_atanh_c, 3), vf_set1(CJ_ATANH_LOW)), t_lo * third);
+    vf v_lo = vf_fma_exact(t, third, vf_neg(v)) + vf_fma(t, vf_fma(u, CJ_POLY(vf_fma, u, cj_atanh_c), vf_set1(CJ_ATANH_LOW)), t_lo * third);
     vf big = ef * vf_set1(CJ_LN2_HI), s2 = s + s, hi = big + s2, hi_lo = s2 - (hi - big);
     vf sum = hi + v, sum_lo = v - (sum - hi);
     vf lo = (sum_lo + hi_lo) + (v_lo + (vf_fma(s_lo + s_lo, u, s_lo + s_lo) + ef * vf_set1(CJ_LN2_LO)));
@@ -354,7 +354,7 @@ CJ_INLINE vf vf_pow(vf x, vf y)
     p_lo = vf_sel(vf_lt(vf_abs(p), vf_set1(200.0f)), p_lo, zero);
     cj_exp_parts parts = cj_exp_reduce(vf_fma, vf_min(vf_set1(89.0f), vf_max(vf_set1(-104.0f), p)));
     parts.r = parts.r + p_lo;
-    vf r = cj_scale2(cj_poly(vf_fma, parts.r, cj_exp_c, 7), parts);
+    vf r = cj_scale2(CJ_POLY(vf_fma, parts.r, cj_exp_c), parts);
 
     vf half = y * vf_set1(0.5f);
     vm whole = vf_eq(vf_trunc(y), y), odd = vm_and(whole, vf_ne(vf_trunc(half), half));
@@ -417,7 +417,7 @@ CJ_INLINE vf cj_phi_tail(vf a, vf *gauss)
 { /* 0 <= a <= 14.4; *gauss = exp(-a^2/2) */
     vf t = vf_set1(1.0f) / vf_fma(a, vf_set1(0.35f), vf_set1(1.0f));
     *gauss = cj_exp_clamped(vf_fma, a * a * vf_set1(-0.5f));
-    return *gauss * (t * cj_poly(vf_fma, t, cj_phi_c, 9));
+    return *gauss * (t * CJ_POLY(vf_fma, t, cj_phi_c));
 }
 
 /* max(x, 0) - a Phi(-a), a = |x|: no cancellation; -inf gives NaN, as x Phi(x) does. */
