@@ -123,6 +123,31 @@ static void check_call(const char *name, int needed, cj_tensor *const *good, cal
 #define CHECK(name, needed, x1, y1, z1, usual, plain) check_call(#name, needed, CJ_TENSORS(x1, y1, z1), name##_usual, name##_plain);
 CASE(all_calls){ CALLS(CHECK) }
 
+/* What the header says an option that is not given means. */
+CASE(documented_defaults)
+{
+    cj_tensor *x = cj_mul_scalar(cj_randn(c, CJ_SHAPE(40)), 2), *y = cj_randn(c, CJ_SHAPE(40)), *z = cj_randn(c, CJ_SHAPE(40));
+    cj_tensor *sign = cj_sign(y), *rows[] = { cj_reshape(x, CJ_SHAPE(8, 5)), cj_reshape(y, CJ_SHAPE(8, 5)), cj_reshape(z, CJ_SHAPE(8, 5)) };
+#define MEANS(usual, given)                                                                                                                \
+    if (!same_bits(usual, given)) fail_msg("%s is not %s", #usual, #given)
+    MEANS(cj_heaviside(cj_sub(x, x)), cj_heaviside(cj_sub(x, x), .at_zero = 1));
+    MEANS(cj_hardtanh(x), cj_hardtanh(x, .low = -1, .high = 1));
+    MEANS(cj_leaky_relu(x), cj_leaky_relu(x, .slope = 0.01));
+    MEANS(cj_softshrink(x), cj_softshrink(x, .lambda = 0.5));
+    MEANS(cj_hardshrink(x), cj_hardshrink(x, .lambda = 0.5));
+    MEANS(cj_elu(x), cj_elu(x, .alpha = 1));
+    MEANS(cj_celu(x), cj_celu(x, .alpha = 1));
+    MEANS(cj_softplus_beta(x), cj_softplus_beta(x, .beta = 1));
+    MEANS(cj_huber_loss(x, y), cj_huber_loss(x, y, .delta = 1));
+    MEANS(cj_smooth_l1_loss(x, y), cj_smooth_l1_loss(x, y, .beta = 1));
+    MEANS(cj_hinge_loss(x, sign), cj_hinge_loss(x, sign, .margin = 1));
+    MEANS(cj_hinge_embedding_loss(x, sign), cj_hinge_embedding_loss(x, sign, .margin = 1));
+    MEANS(cj_margin_ranking_loss(x, y, sign), cj_margin_ranking_loss(x, y, sign, .margin = CJ_ZERO));
+    MEANS(cj_triplet_margin_loss(rows[0], rows[1], rows[2]), cj_triplet_margin_loss(rows[0], rows[1], rows[2], .margin = 1));
+    MEANS(cj_local_response_norm(rows[0], 2), cj_local_response_norm(rows[0], 2, .k = 1));
+    assert_ok(c);
+}
+
 /* ---- what is refused, condition by condition ----------------------------------------------------------------------------------------- */
 
 FUNCTION(attend, cj_attention(in[0], in[1], in[2], .key_length = user));
@@ -527,6 +552,7 @@ int main(void)
     const struct CMUnitTest tests[] = { T(all_calls),          T(attention_refuses), T(recurrence_refuses), T(normalisation_refuses),
                                         T(activations_refuse), T(losses_refuse),     T(attention_without),  T(packed_mask),
                                         T(captured_lengths),   T(one_bias),          T(half_tangents),      T(norms_without),
-                                        T(running_statistics), T(loss_options),      T(half_gumbel),        T(nothing_there) };
+                                        T(running_statistics), T(loss_options),      T(half_gumbel),        T(nothing_there),
+                                        T(documented_defaults) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -143,6 +143,36 @@ CASE(sizes_and_options)
     }
 }
 
+/* A slice begins at the first element if it should begin before it, in both directions, and ends likewise. */
+CASE(slices_beyond_the_ends)
+{
+    cj_tensor *x = F64(c, CJ_SHAPE(4), 1, 2, 3, 4);
+    assert_true(same_bits(cj_slice(x, 0, -9, 3, 1), F64(c, CJ_SHAPE(3), 1, 2, 3)));
+    assert_true(same_bits(cj_slice(x, 0, -9, 9, 2), F64(c, CJ_SHAPE(2), 1, 3)));
+    assert_int_equal(cj_numel(cj_slice(x, 0, 0, -9, 1)), 0);
+    assert_int_equal(cj_numel(cj_slice(x, 0, 9, 12, 1)), 0);
+    assert_true(same_bits(cj_contiguous(cj_slice(x, 0, 9, 1, -1)), F64(c, CJ_SHAPE(2), 4, 3)));
+    assert_int_equal(cj_numel(cj_slice(x, 0, -9, CJ_END, -1)), 0);
+    assert_ok(c);
+}
+
+/* Channels last: whatever the stride of an axis of one element is; and the gradient of a copy lies as what was copied. */
+CASE(lies_channels_last)
+{
+    cj_tensor *x = cj_channels_last(cj_randn(c, CJ_SHAPE(4, 3, 5, 6))), *one = cj_slice(x, 0, 0, 1, 2), *gray = cj_slice(x, 1, 1, 2, 1);
+    assert_true(cj__channels_last(x) && cj__channels_last(cj_slice(x, 0, 1, 3, 1)) && cj__channels_last(one));
+    assert_false(cj__channels_last(cj_slice(x, 0, 0, 4, 2)) || cj__channels_last(gray) || cj__channels_last(cj_slice(x, 3, 0, 4, 1)));
+    assert_false(cj__channels_last(cj_randn(c, CJ_SHAPE(4, 3, 5, 6))) || cj__channels_last(cj_randn(c, CJ_SHAPE(4, 3))));
+    assert_true(cj__channels_last(cj_randn(c, CJ_SHAPE(4, 1, 5, 6))) &&
+                cj__channels_last(cj_conv(one, cj_randn(c, CJ_SHAPE(2, 3, 3, 3)), NULL)));
+    for (int last = 0; last < 2; last++) {
+        cj_tensor *leaf = cj_require_grad(last ? x : cj_contiguous(x)), *g;
+        assert_true(cj_grad(cj_clone(leaf), &leaf, 1, &g, .seed = cj_contiguous(x)));
+        assert_true(cj__channels_last(leaf) == last && cj__channels_last(g) == last);
+    }
+    assert_ok(c);
+}
+
 /* One element, many elements and a cast convert alike: truncate, saturate, NaN to 0. */
 CASE(single_elements)
 {
@@ -457,9 +487,10 @@ CASE(scratch_room)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(refused_arguments),   T(refused_layouts),  T(poison_passes),   T(closed_tensors),  T(sizes_and_options), T(single_elements),
-        T(overlapping_windows), T(failing_exchange), T(words_of_errors), T(context_choices), T(scopes_and_owners), T(watched_calls),
-        T(profiler_rows),       T(profiler_trace),   T(printing),        T(packed_keys),     T(scratch_room),
+        T(refused_arguments),      T(refused_layouts),    T(poison_passes),     T(closed_tensors),      T(sizes_and_options),
+        T(slices_beyond_the_ends), T(lies_channels_last), T(single_elements),   T(overlapping_windows), T(failing_exchange),
+        T(words_of_errors),        T(context_choices),    T(scopes_and_owners), T(watched_calls),       T(profiler_rows),
+        T(profiler_trace),         T(printing),           T(packed_keys),       T(scratch_room),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
