@@ -371,6 +371,23 @@ static void det_roi_pool(void **state)
     cj_ctx_free(c);
 }
 
+/* Halving a line of large numbers of alternating sign gives zeros: an average takes two neighbours and nothing else, however small it is. */
+static void halves_cancel(void **state)
+{
+    enum { LONG = 150 };
+    float line[LONG];
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    for (int i = 0; i < LONG; i++) line[i] = i % 2 ? -0x1p126F : 0x1p126F;
+    cj_tensor *x = cj_reshape(cj_from_f32(c, line, CJ_SHAPE(LONG)), CJ_SHAPE(1, 1, 1, LONG)),
+              *twice = cj_expand(x, CJ_SHAPE(1, 3, 2, LONG));
+    assert_float_equal(cj_item(cj_max(cj_abs(cj_interpolate(x, .size = CJ_SHAPE(1, LONG / 2), .mode = CJ_INTERP_LINEAR)))), 0, 0);
+    assert_float_equal(
+        cj_item(cj_max(cj_abs(cj_interpolate(cj_contiguous(twice), .size = CJ_SHAPE(2, LONG / 2), .mode = CJ_INTERP_LINEAR)))), 0, 0);
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
 static void bad_input(void **state)
 {
     (void)state;
@@ -432,6 +449,7 @@ int main(void)
         cmocka_unit_test(grids),
         cmocka_unit_test(regions_align),
         cmocka_unit_test(det_roi_pool),
+        cmocka_unit_test(halves_cancel),
         cmocka_unit_test(bad_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
