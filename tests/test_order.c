@@ -87,6 +87,24 @@ static void test_sort_and_topk(void **state)
     }
 }
 
+/* The best of rows of every length, which fill the last vector more or less, against sorting them. */
+static void test_topk_of_any_length(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1, .seed = 4 });
+    for (int64_t n = 1; n <= 130; n++) {
+        cj_tensor *x = cj_randn(c, CJ_SHAPE(3, n)), *sorted = cj_sort(x, 1, .descending = true).values;
+        const int64_t some[] = { 1, n / 3 + 1, n };
+        for (int i = 0; i < 3; i++) {
+            cj_tensor *y = cj_topk(x, some[i], 1).values;
+            if (!same_bits(y, cj_contiguous(cj_slice(sorted, 1, 0, some[i], 1))))
+                fail_msg("%lld of %lld", (long long)some[i], (long long)n);
+        }
+    }
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
 /* The best k of rows that rise or fall all the way: every element, or none, passes. */
 static void test_topk_of_monotone_rows(void **state)
 {
@@ -295,6 +313,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sort_and_topk),
+        cmocka_unit_test(test_topk_of_any_length),
         cmocka_unit_test(test_topk_of_monotone_rows),
         cmocka_unit_test(test_axes_and_gradients),
         cmocka_unit_test(test_unique_and_search),
