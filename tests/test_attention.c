@@ -504,6 +504,32 @@ static void heads_side_by_side(void **state)
     }
 }
 
+/* What a profile says: two products of every pair of a query and a key that it sees, backward five. */
+static void a_profile_counts_pairs(void **state)
+{
+    enum { HEADS = 6, TQ = 5, TK = 9, D = 4, DV = 3 };
+    (void)state;
+    cj_ctx *c = cj_ctx_new(&(cj_ctx_opts){ .threads = 1 });
+    for (int causal = 0; causal < 2; causal++) {
+        const double pairs = HEADS * (causal ? 5 + 6 + 7 + 8 + 9 : TQ * TK);
+        cj_tensor *q = cj_require_grad(cj_randn(c, CJ_SHAPE(2, 3, TQ, D))), *k = cj_randn(c, CJ_SHAPE(2, 3, TK, D)), *g;
+        cj_tensor *v = cj_randn(c, CJ_SHAPE(2, 3, TK, DV));
+        cj_profile_row rows[32];
+        assert_true(cj_profile_start(c));
+        assert_true(cj_grad(cj_sum(cj_attention(q, k, v, .causal = causal)), &q, 1, &g));
+        const int n = cj_profile_stop(c, rows, 32);
+        double forward = 0, backward = 0;
+        for (int i = 0; i < n; i++) {
+            if (strcmp(rows[i].op, "attention") == 0) forward = rows[i].flops;
+            if (strcmp(rows[i].op, "attention_backward") == 0) backward = rows[i].flops;
+        }
+        assert_float_equal(forward, 2 * pairs * (D + DV), 0);
+        assert_float_equal(backward, 2 * pairs * (3 * D + 2 * DV), 0);
+    }
+    assert_ok(c);
+    cj_ctx_free(c);
+}
+
 static void bad_input_is_one_sentence(void **state)
 {
     (void)state;
@@ -568,6 +594,7 @@ int main(void)
         cmocka_unit_test(masks_are_differentiable),
         cmocka_unit_test(packed_is_attention_of_its_parts),
         cmocka_unit_test(heads_side_by_side),
+        cmocka_unit_test(a_profile_counts_pairs),
         cmocka_unit_test(bad_input_is_one_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

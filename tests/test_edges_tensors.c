@@ -156,6 +156,14 @@ CASE(slices_beyond_the_ends)
     assert_ok(c);
 }
 
+/* As many axes as there can be, all named. */
+CASE(eight_named_axes)
+{
+    cj_tensor *x = cj_rand(c, CJ_SHAPE(2, 1, 2, 1, 2, 1, 2, 3)), *some = cj_sum(x, .axes = CJ_AXES(0, 1, 2, 3, 4, 5, 6, 7));
+    assert_true(same_bits(some, cj_sum(x)));
+    assert_ok(c);
+}
+
 /* Channels last: whatever the stride of an axis of one element is; and the gradient of a copy lies as what was copied. */
 CASE(lies_channels_last)
 {
@@ -487,10 +495,10 @@ CASE(scratch_room)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(refused_arguments),      T(refused_layouts),    T(poison_passes),     T(closed_tensors),      T(sizes_and_options),
-        T(slices_beyond_the_ends), T(lies_channels_last), T(single_elements),   T(overlapping_windows), T(failing_exchange),
-        T(words_of_errors),        T(context_choices),    T(scopes_and_owners), T(watched_calls),       T(profiler_rows),
-        T(profiler_trace),         T(printing),           T(packed_keys),       T(scratch_room),
+        T(refused_arguments), T(refused_layouts),        T(poison_passes),      T(closed_tensors),    T(sizes_and_options),
+        T(eight_named_axes),  T(slices_beyond_the_ends), T(lies_channels_last), T(single_elements),   T(overlapping_windows),
+        T(failing_exchange),  T(words_of_errors),        T(context_choices),    T(scopes_and_owners), T(watched_calls),
+        T(profiler_rows),     T(profiler_trace),         T(printing),           T(packed_keys),       T(scratch_room),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
