@@ -12,9 +12,10 @@
 
 #define GRAIN (32 * CJ_EW_BLOCK) /* elements of one chunk of the parallel loop */
 #define PERIOD_MAX CJ_EW_BLOCK   /* longest row that is repeated in a buffer */
-/* One buffer: f32 blocks; f64 and i64 ones have half as many elements.  The odd 128 bytes keep buffers apart that would else share the low 12 bits of
- * their addresses, which the processor takes for a dependence. */
-#define SLOT_BYTES ((CJ_EW_BLOCK + PERIOD_MAX) * 4 + 128)
+/* One buffer: f32 blocks; f64 and i64 ones have half as many elements.  The odd bytes, more than a group has, keep groups of different buffers apart that
+ * would else share the low 12 bits of their addresses, which the processor takes for a dependence. */
+#define SLOT_BYTES ((CJ_EW_BLOCK + PERIOD_MAX) * 4 + 576)
+#define GROUP_BYTES (CJ_EW_WIDE_GROUP * 4)
 #define TILE_MIN 8 /* smaller transposed dimensions are walked */
 
 typedef cj_ew_job job;
@@ -212,12 +213,12 @@ static bool repeats(const job *j, int k) { return j->kind[k] == CJ_EW_PERIODIC &
 static void open_bank(const job *j, bank *b, int64_t numel)
 {
     const cj_ew_prog *p = j->p;
-    const int64_t block = numel < j->block ? numel : j->block;
-    for (int r = 0; r < CJ_EW_MAX_REGS; r++) b->frame.at[r] = b->slot[r];
+    const int64_t most = j->by_groups ? CJ_EW_WIDE_GROUP : j->block, block = numel < most ? numel : most;
+    for (int r = 0; r < CJ_EW_MAX_REGS; r++) b->frame.at[r] = j->by_groups ? (char *)b->slot + r * GROUP_BYTES : b->slot[r];
     for (int k = 0; k < p->n_in; k++) {
         const cj_ew_arg *x = &j->args[k];
         if (j->kind[k] == CJ_EW_SCALAR) {
-            load_run(p->compute, j->elem, b->slot[k], x->dtype, x->data, 0, block);
+            load_run(p->compute, j->elem, b->frame.at[k], x->dtype, x->data, 0, block);
         } else if (j->tile_dim < 0 && repeats(j, k)) {
             const int64_t period = j->period[k], row = period * j->elem, all = (block + period) * j->elem;
             load_run(p->compute, j->elem, b->slot[k], x->dtype, x->data, 1, period);
@@ -260,6 +261,20 @@ static void load_long_row(const job *j, bank *b, int k, int64_t begin, int64_t n
     }
 }
 
+/* All elements in one go, group by group: what a program keeps is no more than a group long, and leaves the L1 cache to the arguments. */
+static void run_by_groups(const job *j, bank *b, int64_t begin, int64_t end)
+{
+    uint8_t moving[CJ_EW_MAX_ARGS];
+    int n = 0;
+    for (int k = 0; k < j->n_args; k++) {
+        if (j->kind[k] != CJ_EW_DIRECT) continue;
+        moving[n++] = CJ_EW_PLACE_ARG(k);
+        b->frame.at[CJ_EW_PLACE_ARG(k)] = (char *)j->args[k].data + begin * j->elem;
+    }
+    const int64_t done = CJ_K(cj__ew_run_groups)(j->wide, &b->frame, moving, n, end - begin);
+    if (begin + done < end) CJ_K(cj__ew_run_ops)(j->ops, j->n_ops, &b->frame, 0, (int)(end - begin - done));
+}
+
 static void run_linear(void *arg, int64_t begin, int64_t end, int worker)
 {
     const job *j = arg;
@@ -267,6 +282,10 @@ static void run_linear(void *arg, int64_t begin, int64_t end, int worker)
     bank b;
     (void)worker;
     open_bank(j, &b, end - begin);
+    if (j->by_groups) {
+        run_by_groups(j, &b, begin, end);
+        begin = end;
+    }
     for (int64_t at = begin; at < end; at += j->block) {
         const int64_t n = end - at < j->block ? end - at : j->block;
         for (int k = 0; k < j->n_args; k++) {

@@ -89,6 +89,7 @@ extern cj_ew_op_fn *const CJ_K(cj__ew_f32)[2][CJ_EW_F32_CODES];
 extern cj_ew_op_fn *const CJ_K(cj__ew_f32_wide)[2][CJ_EW_F32_CODES];
 #else
 #define CJ_EW_WIDE 0
+#define CJ_EW_WIDE_GROUP CJ_EW_GROUP
 #endif
 
 /* One vector of an instruction: f(a, b, c) with the immediate s; operands beyond the arity are not looked at. */
@@ -115,6 +116,8 @@ void CJ_K(cj__ew_emit)(cj_ew_emitter *e, const cj_ew_instr *in, int a, int b, in
 void CJ_K(cj__ew_run_ops)(const cj_ew_op *op, int n, cj_ew_frame *f, int from, int elements);
 /* Operations of the wide table; returns how many elements they did, as many as make whole groups. */
 int CJ_K(cj__ew_run_wide)(const cj_ew_op *op, const cj_ew_frame *f, int elements);
+/* The same with buffers of one group; the n places of `moving`, the arguments, advance with every group. */
+int64_t CJ_K(cj__ew_run_groups)(const cj_ew_op *op, cj_ew_frame *f, const uint8_t *moving, int n, int64_t elements);
 /* Operations of the table of tails on fewer than CJ_EW_GROUP elements. */
 void CJ_K(cj__ew_run_tail)(const cj_ew_op *op, cj_ew_frame *f, int from, int elements);
 

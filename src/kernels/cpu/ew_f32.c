@@ -82,24 +82,21 @@ CJ_INLINE vf op_floordiv(vf a, vf b) { return each(floordiv_f32, a, b); }
     static void f32_##NAME(const cj_ew_op *op, const cj_ew_frame *f, int64_t i, vf a0, vf a1, vf a2, vf a3, vf b0, vf b1, vf b2, vf b3)
 #define NEXT op[1].fn(op + 1, f, i, a0, a1, a2, a3, b0, b1, b2, b3)
 
-/* Vector q of the group in memory; in a tail the elements beyond the end are not touched. */
-CJ_INLINE float *memory(const cj_ew_op *op, const cj_ew_frame *f, int64_t i, int q)
-{
-    return (float *)(f->at[op->place] + i + (int64_t)sizeof(vf) * q);
-}
-CJ_INLINE float *other_memory(const cj_ew_op *op, const cj_ew_frame *f, int64_t i, int q)
-{
-    return (float *)(f->at[op->other] + i + (int64_t)sizeof(vf) * q);
-}
+/* Where the group lies in memory.  Looked up once per operation: after a store the compiler would have to look again. */
+CJ_INLINE float *memory(const cj_ew_frame *f, int place, int64_t i) { return (float *)(f->at[place] + i); }
+#define PLACES                                                                                                                             \
+    float *const here = memory(f, op->place, i), *const other = memory(f, op->other, i);                                                   \
+    (void)here, (void)other
 CJ_INLINE int rest(const cj_ew_frame *f, int q)
 {
     const int n = f->tail - q * CJ_VL;
     return n < 0 ? 0 : n > CJ_VL ? CJ_VL : n;
 }
-#define WHOLE(q) vf_load(memory(op, f, i, q))
-#define TAIL(q) vf_load_n(memory(op, f, i, q), rest(f, q))
-#define OTHER_WHOLE(q) vf_load(other_memory(op, f, i, q))
-#define OTHER_TAIL(q) vf_load_n(other_memory(op, f, i, q), rest(f, q))
+/* Vector q of the group; in a tail the elements beyond the end are not touched. */
+#define WHOLE(q) vf_load(here + CJ_VL * (q))
+#define TAIL(q) vf_load_n(here + CJ_VL * (q), rest(f, q))
+#define OTHER_WHOLE(q) vf_load(other + CJ_VL * (q))
+#define OTHER_TAIL(q) vf_load_n(other + CJ_VL * (q), rest(f, q))
 
 /* The same on one vector, for calls so small that a group would be mostly empty. */
 #define ONE(NAME) static vf one_##NAME(vf a, vf b, vf c, vf s)
@@ -142,6 +139,7 @@ CJ_INLINE int rest(const cj_ew_frame *f, int q)
 #define OPM_AS(NAME, SET, MEMORY)                                                                                                          \
     OPERATION(NAME)                                                                                                                        \
     {                                                                                                                                      \
+        PLACES;                                                                                                                            \
         SET(0, MEMORY(0));                                                                                                                 \
         SET(1, MEMORY(1));                                                                                                                 \
         SET(2, MEMORY(2));                                                                                                                 \
@@ -276,90 +274,104 @@ OPERATION(CONST)
 }
 /* The two halves of a pair.  A program's last operation calls nothing. */
 #define STORE_WHOLE                                                                                                                        \
-    vf_store(memory(op, f, i, 0), a0), vf_store(memory(op, f, i, 1), a1);                                                                  \
-    vf_store(memory(op, f, i, 2), a2), vf_store(memory(op, f, i, 3), a3)
+    vf_store(here + CJ_VL * 0, a0), vf_store(here + CJ_VL * 1, a1);                                                                  \
+    vf_store(here + CJ_VL * 2, a2), vf_store(here + CJ_VL * 3, a3)
 #define STORE_PART                                                                                                                         \
-    vf_store_n(memory(op, f, i, 0), a0, rest(f, 0)), vf_store_n(memory(op, f, i, 1), a1, rest(f, 1));                                      \
-    vf_store_n(memory(op, f, i, 2), a2, rest(f, 2)), vf_store_n(memory(op, f, i, 3), a3, rest(f, 3))
+    vf_store_n(here + CJ_VL * 0, a0, rest(f, 0)), vf_store_n(here + CJ_VL * 1, a1, rest(f, 1));                                      \
+    vf_store_n(here + CJ_VL * 2, a2, rest(f, 2)), vf_store_n(here + CJ_VL * 3, a3, rest(f, 3))
 #define STREAM_WHOLE                                                                                                                       \
-    vf_stream(memory(op, f, i, 0), a0), vf_stream(memory(op, f, i, 1), a1);                                                                \
-    vf_stream(memory(op, f, i, 2), a2), vf_stream(memory(op, f, i, 3), a3)
+    vf_stream(here + CJ_VL * 0, a0), vf_stream(here + CJ_VL * 1, a1);                                                                \
+    vf_stream(here + CJ_VL * 2, a2), vf_stream(here + CJ_VL * 3, a3)
 #define PREFETCH_WHOLE                                                                                                                     \
-    for (int q = 0; q < 4; q++) __builtin_prefetch((const char *)memory(op, f, i, q) + AHEAD_BYTES)
+    for (int q = 0; q < 4; q++) __builtin_prefetch((const char *)(here + CJ_VL * q) + AHEAD_BYTES)
 #define B_UNUSED (void)b0, (void)b1, (void)b2, (void)b3
 OPERATION(STORE)
 {
+    PLACES;
     STORE_WHOLE;
     NEXT;
 }
 OPERATION(STORE_tail)
 {
+    PLACES;
     STORE_PART;
     NEXT;
 }
 OPERATION(STORE_END)
 {
+    PLACES;
     STORE_WHOLE;
     B_UNUSED;
 }
 OPERATION(STORE_END_tail)
 {
+    PLACES;
     STORE_PART;
     B_UNUSED;
 }
 OPERATION(STREAM)
 {
+    PLACES;
     STREAM_WHOLE;
     NEXT;
 }
 OPERATION(STREAM_END)
 {
+    PLACES;
     STREAM_WHOLE;
     B_UNUSED;
 }
 OPERATION(STORE_LOAD)
 {
+    PLACES;
     STORE_WHOLE;
     a0 = OTHER_WHOLE(0), a1 = OTHER_WHOLE(1), a2 = OTHER_WHOLE(2), a3 = OTHER_WHOLE(3);
     NEXT;
 }
 OPERATION(STORE_LOAD_tail)
 {
+    PLACES;
     STORE_PART;
     a0 = OTHER_TAIL(0), a1 = OTHER_TAIL(1), a2 = OTHER_TAIL(2), a3 = OTHER_TAIL(3);
     NEXT;
 }
 OPERATION(STORE_MUL_M)
 {
+    PLACES;
     STORE_WHOLE;
     a0 = a0 * OTHER_WHOLE(0), a1 = a1 * OTHER_WHOLE(1), a2 = a2 * OTHER_WHOLE(2), a3 = a3 * OTHER_WHOLE(3);
     NEXT;
 }
 OPERATION(STORE_MUL_M_tail)
 {
+    PLACES;
     STORE_PART;
     a0 = a0 * OTHER_TAIL(0), a1 = a1 * OTHER_TAIL(1), a2 = a2 * OTHER_TAIL(2), a3 = a3 * OTHER_TAIL(3);
     NEXT;
 }
 OPERATION(MULS_ADD_M)
 {
+    PLACES;
     const vf s = vf_set1(op->s);
     a0 = a0 * s + OTHER_WHOLE(0), a1 = a1 * s + OTHER_WHOLE(1), a2 = a2 * s + OTHER_WHOLE(2), a3 = a3 * s + OTHER_WHOLE(3);
     NEXT;
 }
 OPERATION(MULS_ADD_M_tail)
 {
+    PLACES;
     const vf s = vf_set1(op->s);
     a0 = a0 * s + OTHER_TAIL(0), a1 = a1 * s + OTHER_TAIL(1), a2 = a2 * s + OTHER_TAIL(2), a3 = a3 * s + OTHER_TAIL(3);
     NEXT;
 }
 OPERATION(PREFETCH)
 {
+    PLACES;
     PREFETCH_WHOLE;
     NEXT;
 }
 OPERATION(PREFETCH_LOAD)
 {
+    PLACES;
     PREFETCH_WHOLE;
     a0 = WHOLE(0), a1 = WHOLE(1), a2 = WHOLE(2), a3 = WHOLE(3);
     NEXT;
@@ -446,13 +458,14 @@ void CJ_K(cj__ew_run_tail)(const cj_ew_op *op, cj_ew_frame *f, int from, int ele
 #define WIDE(NAME)                                                                                                                         \
     static void wide_##NAME(const cj_ew_op *op, const cj_ew_frame *f, int64_t i, vf a0, vf a1, vf a2, vf a3, vf a4, vf a5, vf a6, vf a7)
 #define WIDE_NEXT op[1].fn(op + 1, f, i, a0, a1, a2, a3, a4, a5, a6, a7)
-#define MEMORY(q) vf_load(memory(op, f, i, q))
-#define OTHER(q) vf_load(other_memory(op, f, i, q))
+#define MEMORY WHOLE
+#define OTHER OTHER_WHOLE
 /* SET(q) does something with vector q. */
 #define EIGHT(SET) SET(0), SET(1), SET(2), SET(3), SET(4), SET(5), SET(6), SET(7)
 #define WIDE_SET(NAME, SET)                                                                                                                \
     WIDE(NAME)                                                                                                                             \
     {                                                                                                                                      \
+        PLACES;                                                                                                                            \
         EIGHT(SET);                                                                                                                        \
         WIDE_NEXT;                                                                                                                         \
     }
@@ -482,12 +495,14 @@ void CJ_K(cj__ew_run_tail)(const cj_ew_op *op, cj_ew_frame *f, int from, int ele
 #define WIDE_2(NAME, fn)                                                                                                                   \
     WIDE(NAME)                                                                                                                             \
     {                                                                                                                                      \
+        PLACES;                                                                                                                            \
         a0 = fn(a0, MEMORY(0)), a1 = fn(a1, MEMORY(1)), a2 = fn(a2, MEMORY(2)), a3 = fn(a3, MEMORY(3));                                    \
         a4 = fn(a4, MEMORY(4)), a5 = fn(a5, MEMORY(5)), a6 = fn(a6, MEMORY(6)), a7 = fn(a7, MEMORY(7));                                    \
         WIDE_NEXT;                                                                                                                         \
     }                                                                                                                                      \
     WIDE(NAME##_turned)                                                                                                                    \
     {                                                                                                                                      \
+        PLACES;                                                                                                                            \
         a0 = fn(MEMORY(0), a0), a1 = fn(MEMORY(1), a1), a2 = fn(MEMORY(2), a2), a3 = fn(MEMORY(3), a3);                                    \
         a4 = fn(MEMORY(4), a4), a5 = fn(MEMORY(5), a5), a6 = fn(MEMORY(6), a6), a7 = fn(MEMORY(7), a7);                                    \
         WIDE_NEXT;                                                                                                                         \
@@ -546,6 +561,7 @@ UNARY(WIDE_1) EACH(WIDE_EACH) IMMEDIATE(WIDE_S) BINARY(WIDE_2)
 #define W_TIMES_M(q) a##q = MEMORY(q) * u[q]
     WIDE(GELU_BWD)
 {
+    PLACES;
     vf u[8] = { a0, a1, a2, a3, a4, a5, a6, a7 };
     cj_gelu_slope_each(u, 4), cj_gelu_slope_each(u + 4, 4);
     EIGHT(W_TIMES_M);
@@ -553,6 +569,7 @@ UNARY(WIDE_1) EACH(WIDE_EACH) IMMEDIATE(WIDE_S) BINARY(WIDE_2)
 }
 WIDE(GELU_BWD_turned)
 {
+    PLACES;
     vf u[8] = { MEMORY(0), MEMORY(1), MEMORY(2), MEMORY(3), MEMORY(4), MEMORY(5), MEMORY(6), MEMORY(7) };
     cj_gelu_slope_each(u, 4), cj_gelu_slope_each(u + 4, 4);
     EIGHT(W_TIMES);
@@ -569,11 +586,11 @@ WIDE(GELU_BWD_turned)
 #define W_MUL_ADD_M(q) a##q = a##q * MEMORY(q) + OTHER(q)
 #define W_MULS_ADDS(q) a##q = a##q * vf_set1(op->s) + vf_set1(op->t)
 #define W_MULS_ADD_M(q) a##q = a##q * vf_set1(op->s) + OTHER(q)
-#define W_STORE(q) vf_store(memory(op, f, i, q), a##q)
-#define W_STREAM(q) vf_stream(memory(op, f, i, q), a##q)
+#define W_STORE(q) vf_store(here + CJ_VL * (q), a##q)
+#define W_STREAM(q) vf_stream(here + CJ_VL * (q), a##q)
 #define W_STORE_LOAD(q) W_STORE(q), a##q = OTHER(q)
 #define W_STORE_MUL_M(q) W_STORE(q), a##q = a##q * OTHER(q)
-#define W_PREFETCH(q) __builtin_prefetch((const char *)memory(op, f, i, q) + AHEAD_BYTES)
+#define W_PREFETCH(q) __builtin_prefetch((const char *)(here + CJ_VL * (q)) + AHEAD_BYTES)
 #define W_PREFETCH_LOAD(q) W_PREFETCH(q), W_LOAD(q)
 #define MOVES(X)                                                                                                                           \
     X(WHERE, W_WHERE)                                                                                                                      \
@@ -595,8 +612,16 @@ WIDE(GELU_BWD_turned)
     X(PREFETCH_LOAD, W_PREFETCH_LOAD)
 MOVES(WIDE_SET)
 
-WIDE(STORE_END) { EIGHT(W_STORE); }
-WIDE(STREAM_END) { EIGHT(W_STREAM); }
+WIDE(STORE_END)
+{
+    PLACES;
+    EIGHT(W_STORE);
+}
+WIDE(STREAM_END)
+{
+    PLACES;
+    EIGHT(W_STREAM);
+}
 WIDE(END) { (void)op, (void)f, (void)i, (void)a0, (void)a1, (void)a2, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7; }
 
 /* ADD, SUB and MUL become operations with memory, COPY none; they stand here because a program may contain them. */
@@ -630,6 +655,21 @@ int CJ_K(cj__ew_run_wide)(const cj_ew_op *op, const cj_ew_frame *f, int elements
     return i;
 }
 
+int64_t CJ_K(cj__ew_run_groups)(const cj_ew_op *op, cj_ew_frame *f, const uint8_t *moving, int n, int64_t elements)
+{
+    const vf z = vf_zero();
+    int64_t i = 0;
+    for (; i + CJ_EW_WIDE_GROUP <= elements; i += CJ_EW_WIDE_GROUP) {
+        op->fn(op, f, 0, z, z, z, z, z, z, z, z);
+        for (int k = 0; k < n; k++) f->at[moving[k]] += CJ_EW_WIDE_GROUP * sizeof(float);
+    }
+    return i;
+}
+
 #else
 int CJ_K(cj__ew_run_wide)(const cj_ew_op *op, const cj_ew_frame *f, int elements) { return (void)op, (void)f, (void)elements, 0; }
+int64_t CJ_K(cj__ew_run_groups)(const cj_ew_op *op, cj_ew_frame *f, const uint8_t *moving, int n, int64_t elements)
+{
+    return (void)op, (void)f, (void)moving, (void)n, (void)elements, 0;
+}
 #endif

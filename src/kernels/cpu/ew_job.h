@@ -39,6 +39,7 @@ typedef struct cj_ew_job {
     uint8_t store[CJ_EW_MAX_ARGS];      /* outputs that are copied out of a buffer at the end of a block … */
     uint8_t store_from[CJ_EW_MAX_ARGS]; /* … and the place they come from */
     bool streams;
+    bool by_groups; /* buffers need no more than one wide group: every argument is direct or scalar, every output written in place */
     int n_ops, n_wide, n_steps;
     union {
         struct {

@@ -330,4 +330,6 @@ void CJ_K(cj__ew_plan)(cj_ew_job *j)
     if (p->compute == CJ_F32) CJ_K(cj__ew_put)(&e, CJ_EW_END, 0, 0);
     if (wide) CJ_K(cj__ew_put)(&w, CJ_EW_END, 0, 0);
     j->n_ops = e.n, j->n_wide = w.n;
+    j->by_groups = wide && j->tile_dim < 0 && j->n_stores == 0;
+    for (int k = 0; k < j->n_args; k++) j->by_groups &= j->kind[k] == CJ_EW_DIRECT || j->kind[k] == CJ_EW_SCALAR;
 }
