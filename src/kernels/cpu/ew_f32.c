@@ -274,13 +274,13 @@ OPERATION(CONST)
 }
 /* The two halves of a pair.  A program's last operation calls nothing. */
 #define STORE_WHOLE                                                                                                                        \
-    vf_store(here + CJ_VL * 0, a0), vf_store(here + CJ_VL * 1, a1);                                                                  \
+    vf_store(here + CJ_VL * 0, a0), vf_store(here + CJ_VL * 1, a1);                                                                        \
     vf_store(here + CJ_VL * 2, a2), vf_store(here + CJ_VL * 3, a3)
 #define STORE_PART                                                                                                                         \
-    vf_store_n(here + CJ_VL * 0, a0, rest(f, 0)), vf_store_n(here + CJ_VL * 1, a1, rest(f, 1));                                      \
+    vf_store_n(here + CJ_VL * 0, a0, rest(f, 0)), vf_store_n(here + CJ_VL * 1, a1, rest(f, 1));                                            \
     vf_store_n(here + CJ_VL * 2, a2, rest(f, 2)), vf_store_n(here + CJ_VL * 3, a3, rest(f, 3))
 #define STREAM_WHOLE                                                                                                                       \
-    vf_stream(here + CJ_VL * 0, a0), vf_stream(here + CJ_VL * 1, a1);                                                                \
+    vf_stream(here + CJ_VL * 0, a0), vf_stream(here + CJ_VL * 1, a1);                                                                      \
     vf_stream(here + CJ_VL * 2, a2), vf_stream(here + CJ_VL * 3, a3)
 #define PREFETCH_WHOLE                                                                                                                     \
     for (int q = 0; q < 4; q++) __builtin_prefetch((const char *)(here + CJ_VL * q) + AHEAD_BYTES)
