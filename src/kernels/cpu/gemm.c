@@ -10,6 +10,7 @@
  *   slim     9 to 16 columns and a long k, where vectors have 16 lanes: a row of C is a vector (gemm_slim.h)
  *   thin     few rows, one column, or up to 16 columns and a long k: dot products or a sweep over the matrix (gemm_thin.h)
  *   narrow   up to 16 columns and a short k, where masks are free: any number of rows in the ways of the tiny products
+ *   short    a k of a few steps, where vectors have 16 lanes: the rows of C are written one after another (gemm_short.h)
  *   rest     a few columns more than whole vectors, where vectors have 16 lanes: they are taken apart (gemm_rest.h), the others in one of these ways
  *   small    B fits in L1 and is row-major, and the product is small or its k or its rows of C make columns a bad share: tiles straight on A, B and C, by rows
  *   flipped  A transposed and few columns: the transposed product is computed in one of the two ways below, and turned
@@ -29,6 +30,7 @@
 #include "kernels/cpu/gemm_pack.h"
 #include "kernels/cpu/gemm_plan.h"
 #include "kernels/cpu/gemm_rest.h"
+#include "kernels/cpu/gemm_short.h"
 #include "kernels/cpu/gemm_sizes.h"
 #include "kernels/cpu/gemm_slim.h"
 #include "kernels/cpu/gemm_tile.h"
@@ -625,6 +627,7 @@ static __attribute__((noinline)) void gemm_larger(cj_pool *pool, const cj_gemm *
     else if (is_few(form)) gemm_few(pool, g, workspace);
     else if (form != THIN_NO) gemm_thin(pool, g, form, workspace);
     else if (is_narrow(g)) gemm_narrow(pool, g);
+    else if (is_short(g)) gemm_short(pool, g, workspace);
     else if ((rest = rest_columns(g)) > 0) {
         const cj_gemm whole = without_rest(g, rest);
         if (is_tiny(&whole)) gemm_tiny(&whole);
@@ -651,6 +654,7 @@ size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads)
     if (is_few(form)) return few_bytes(g, threads > 1 ? threads : 1);
     if (form != THIN_NO) return slice_bytes(g, form);
     if (is_narrow(g)) return 0;
+    if (is_short(g)) return short_bytes(g);
     const int64_t rest = rest_columns(g);
     if (rest > 0) {
         const cj_gemm whole = without_rest(g, rest);
@@ -667,6 +671,7 @@ int CJ_K(cj__gemm_one_go)(const cj_gemm *g)
 {
     if (g->m <= 0 || g->n <= 0 || g->batch != 1 || is_tiny(g) || is_lanes(g) || thin_form_of(g) != THIN_NO || slim_form_of(g) != SLIM_NO)
         return 0;
+    if (!is_narrow(g) && is_short(g)) return 1;
     return !is_narrow(g) && rest_columns(g) == 0 && !is_small(g) && !is_flipped(g) && make_plan(g, GEMM_F32).k_blocks == 1;
 }
 
