@@ -42,19 +42,27 @@ GEMM_INLINE int64_t panel_at(const plan *s, int64_t q, int *V)
 static int64_t direct_tiles(const cj_gemm *g) { return g->b_row % TILE_LINE != 0 ? THREE_TILES : TWO_TILES; }
 
 /* Vectors of a panel: as many as a tile has registers for.  With 32 of them, tiles of width 3 are nearly as good, and better where the rows fill them and not those of width 4,
- * where a panel then stays in L1, or where the tasks come in pairs. */
+ * where a panel then stays in L1, or where there are then as many tasks as threads like. */
 static int64_t panel_width(const plan *s, const cj_gemm *g)
 {
     const int64_t m = g->m, four = ceil_div(s->vectors, 4), three = ceil_div(s->vectors, 3), full = tile_rows(TILE_WIDTH);
-    const int copied = s->mode == B_COPIED_BY_TILE, many = three % 2 == 0 || three >= 32; /* an even number of tasks, or many */
+    const int copied = s->mode == B_COPIED_BY_TILE;
     if (m <= WIDE_ROWS && s->mode == B_IN_PLACE) return ceil_div(s->vectors, ceil_div(s->vectors, WIDEST));
     if (GEMM_REGISTERS != 32) return TILE_WIDTH;
     if (m >= 7 && m <= 9 && g->n <= 1024) return 3; /* one tile */
     if (m > DIRECT_ROWS && m <= direct_tiles(g)) return 3;
     if (copied && m < 4 * full && ceil_div(m, full) * full - m >= 4) return 3; /* tiles of width 4 would have room for four rows more */
-    if (many && m >= THREE_ROWS && (copied ? m <= THREE_MOST : s->near && m <= THREE_NEAR)) return 3;
+    if (m >= THREE_ROWS && (copied ? m <= THREE_MOST : s->near && m <= THREE_NEAR)) return 3;
     if (m > direct_tiles(g) && four > 4 && four < 16 && four % 2 != 0 && three % 2 == 0) return 3;
     return TILE_WIDTH;
+}
+
+/* Are a few panels, where each is a task, to be one more, so that two threads have as many each?  Some are then narrower, but none by two vectors. */
+static int is_evened(const plan *s, const cj_gemm *g)
+{
+    const int64_t count = ceil_div(s->vectors, s->width);
+    return s->width >= 3 && s->width <= TILE_WIDTH && g->m <= BLOCK_ROWS && count % 2 != 0 && count > 1 && count < EVENED_PANELS &&
+           (count + 1) * (s->width - 1) <= s->vectors;
 }
 
 /* The vectors are dealt out to panels of nearly the same width.  The narrow ones lie where they even out two halves of the panels, of which the first has one more
@@ -62,7 +70,8 @@ static int64_t panel_width(const plan *s, const cj_gemm *g)
 static void plan_panels(plan *s, const cj_gemm *g)
 {
     s->width = panel_width(s, g);
-    const int64_t narrow = (s->width - s->vectors % s->width) % s->width; /* panels one narrower, so that no sliver is left */
+    int64_t narrow = (s->width - s->vectors % s->width) % s->width; /* panels one narrower, so that no sliver is left */
+    if (is_evened(s, g)) narrow += s->width;
     const int64_t rest = s->vectors - narrow * (s->width - 1);
     s->wide = rest > 0 ? rest / s->width : 0;
     s->panels = s->wide;
@@ -120,6 +129,13 @@ static int is_far(const cj_gemm *g)
     return (double)g->m * (double)g->n > FAR_FLOATS;
 }
 
+/* Is A copied as rows before the tasks begin?  The columns of a short one are, even where B is read in place: every tile would take a cache line per step for a few floats of it. */
+static int packs_a(const plan *s, const cj_gemm *g, int awkward)
+{
+    if (s->panels < PACK_A_PANELS || g->m <= DIRECT_ROWS || s->work <= TINY) return 0;
+    return (awkward && s->mode != B_IN_PLACE) || (g->a_row == 1 && g->a_col != 1 && g->m <= UNEVEN_ROWS && g->k > LONG_K);
+}
+
 static plan make_plan(const cj_gemm *g, gemm_kind kind)
 {
     plan s = { .kind = kind, .work = (double)g->m * (double)g->n * (double)g->k, .vectors = ceil_div(g->n, VL) };
@@ -151,7 +167,7 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     }
 
     s.super_rows = g->m;
-    if (half || (s.panels >= PACK_A_PANELS && g->m > DIRECT_ROWS && s.work > TINY && s.mode != B_IN_PLACE && awkward_a)) {
+    if (half || packs_a(&s, g, awkward_a)) {
         s.a_ld = s.kc / 32 * 32 + 16;
         s.super_rows = PACKED_A_LIMIT / (s.a_ld * s.k_blocks) / 48 * 48;
         if (s.super_rows < 48) s.super_rows = 48;
