@@ -482,13 +482,13 @@ static void gemm_planned(cj_pool *pool, const cj_gemm *g, void *workspace, gemm_
 
 /* ---- columns of a transposed A ---- */
 
-/* C = A B with A transposed and few columns: computed as C' = B' A', whose vectors run along m, and turned back.  Turning B and C instead of A pays if
- * they are smaller. */
+/* C = A B with A transposed and few columns: computed as C' = B' A', whose vectors run along m, and turned back.  Turning B and C pays if they are smaller than A and the
+ * last vector of a row of C were mostly empty. */
 static int is_flipped(const cj_gemm *g)
 {
     if (g->a_row != 1 || g->a_col == 1 || g->n == 1 || g->batch != 1 || g->k == 0) return 0;
     if (g->n <= FEW_COLUMNS) return g->m >= 64;
-    return g->n <= FLIPPED_COLUMNS && 2 * g->n <= g->m && 2 * g->n <= g->k;
+    return g->n <= FLIPPED_COLUMNS && 2 * g->n <= g->m && 2 * g->n <= g->k && 20 * g->n <= 17 * VL * ceil_div(g->n, VL);
 }
 
 static cj_gemm flipped(const cj_gemm *g, float *c)

@@ -18,14 +18,36 @@
 /* FEW_DOTS: few columns, whose transposes lie in the workspace if B is not transposed; C is the transpose of y. */
 typedef enum thin_form { THIN_NO, THIN_DOTS, THIN_SWEEP, THIN_ROW, THIN_FEW_DOTS, THIN_COLUMN_DOTS, THIN_COLUMN_SWEEP } thin_form;
 
+/* Cycles of the dot products of m rows with n: a vector of each pair of rows per half cycle, and the folding of a block's sums. */
+static double dots_cycles(int64_t m, int64_t n, int64_t k)
+{
+    const double folds = 38, blocks = (double)(ceil_div(m, DOTS_BLOCK) * ceil_div(n, VL / 4));
+    return blocks * folds + (double)(ceil_div(k, VL) * m * n) / 2;
+}
+
+/* A few rows by a transposed B: dot products, or tiles after B has been packed?  Dot products fold their sums, tiles fill their last vector with nothing and wait for the
+ * packing.  Cycles of both as measured on Zen 5 (within 5 %); what they depend on, lanes and ports, is the same on other processors with these vectors. */
+static int is_dots(const cj_gemm *g)
+{
+    if (g->b_row != 1 || g->b_col == 1 || g->a_col != 1 || g->m > THIN_ROWS) return 0;
+    if (g->m <= DOTS_ROWS) return 1;
+#if VL == 16
+    if (g->m > FEW_COLUMNS && g->n <= FEW_COLUMNS) return 0; /* those take the columns for rows */
+    const double m = (double)g->m, k = (double)g->k, columns = (double)ceil_div(g->n, VL), packing = 5.8, call = 440;
+    return dots_cycles(g->m, g->n, g->k) <= columns * k * (m / 2 + packing) + call;
+#else
+    return g->k >= DOTS_K + 8 * g->m; /* turning B costs less than folding the sums of a shorter k */
+#endif
+}
+
 static thin_form thin_form_of(const cj_gemm *g)
 {
     if (g->n == 1 && g->m > 1) {
         if (g->a_col == 1 && g->b_row == 1) return THIN_COLUMN_DOTS;
         return g->a_row == 1 && g->c_row == 1 && g->m >= 32 ? THIN_COLUMN_SWEEP : THIN_NO;
     }
-    if (g->b_row == 1 && g->b_col != 1 && g->a_col == 1 && g->m <= (g->k < DOTS_K + 8 * g->m ? DOTS_ROWS : THIN_ROWS)) return THIN_DOTS;
-    if (g->n <= FEW_COLUMNS && g->m > THIN_ROWS && g->a_col == 1 && g->k >= LONG_K && g->batch == 1) return THIN_FEW_DOTS;
+    if (is_dots(g)) return THIN_DOTS;
+    if (g->n <= FEW_COLUMNS && g->m > FEW_COLUMNS && g->a_col == 1 && g->k >= LONG_K && g->batch == 1) return THIN_FEW_DOTS;
     if (g->m > SWEEP_ROWS || g->b_col != 1) return THIN_NO;
     if (g->m == 1 && g->n * g->k <= NEAR_FLOATS) return THIN_ROW;
     if (g->m > 1 && (g->b_row % TILE_LINE != 0 || g->n * g->k <= NEAR_FLOATS)) return THIN_NO;
@@ -77,9 +99,29 @@ static void run_thin_items(void *arg, int64_t begin, int64_t end, int worker)
 /* At least four chunks, each with some microseconds of work, in whole cache lines. */
 static int64_t thin_grain(int64_t columns) { return ceil_div(ceil_div(columns, 4), 4 * TILE_LINE) * 4 * TILE_LINE; }
 
+/* Rows of y. */
+static void run_thin_rows(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const thin_run *r = arg;
+    thin t = r->t;
+    (void)worker;
+    t.rows = end - begin, t.x += begin * t.x_row, t.y += begin * t.y_row;
+    dots(&t, 0, t.columns);
+    if (r->g->tail) call_tail(r->g, r->item, begin, end - begin, 0, r->g->n);
+}
+
+/* A row is summed in chains that follow from its length, and the sign of a NaN from the block that sums it: where columns are not all summed alike, the chunks are the same ones on
+ * one thread. */
 static void run_thin(cj_pool *pool, thin_run *r)
 {
-    cj__parallel_for(pool, r->t.columns, pool ? thin_grain(r->t.columns) : r->t.columns, run_thin_columns, r);
+    const int64_t columns = r->t.columns;
+    if (r->form == THIN_DOTS && r->t.rows >= 2 * DOTS_BLOCK && columns <= SHARED_COLUMNS) {
+        const int64_t quarter = ceil_div(r->t.rows, 4);
+        cj__parallel_for(pool, r->t.rows, quarter < DOTS_BLOCK ? DOTS_BLOCK : quarter, run_thin_rows, r);
+        return;
+    }
+    const int whole = r->form == THIN_ROW || (r->form != THIN_DOTS && !pool);
+    cj__parallel_for(pool, columns, whole ? columns : thin_grain(columns), run_thin_columns, r);
 }
 
 /* ---- slices of k ---- */
@@ -183,6 +225,9 @@ typedef struct few_run {
     char ready[CJ_MAX_THREADS]; /* whose are */
 } few_run;
 
+/* At least four chunks of rows of C, whole vectors of them: every row is then summed by the same block, however many threads there are. */
+static int64_t few_grain(int64_t rows) { return ceil_div(ceil_div(rows, 4), VL) * VL; }
+
 /* Every thread turns B for itself: to fetch it out of another one's cache takes longer. */
 static void run_few(void *arg, int64_t begin, int64_t end, int worker)
 {
@@ -217,8 +262,7 @@ static void gemm_few(cj_pool *pool, const cj_gemm *g, void *workspace)
                     .bias_row = 1,
                     .add = g->accumulate,
                     .relu = g->act == CJ_GEMM_RELU };
-    if ((double)g->m * (double)g->n * (double)g->k < PARALLEL_WORK) pool = NULL;
-    cj__parallel_for(pool, g->m, pool ? thin_grain(g->m) : g->m, run_few, &f);
+    cj__parallel_for(pool, g->m, (double)g->m * (double)g->n * (double)g->k < PARALLEL_THIN ? g->m : few_grain(g->m), run_few, &f);
 }
 
 #endif

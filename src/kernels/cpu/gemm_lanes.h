@@ -21,6 +21,8 @@
 
 enum {
     LANES_LEAST = 14,   /* rows; below them dot products waste fewer lanes */
+    LANES_FULL = 128,   /* columns from which on dot products are slower than 16 rows, ... */
+    LANES_SOME = 256,   /* ... and than fewer, which leave lanes empty */
     LANES_K = 64,       /* a shorter k does not pay for turning A and C */
     LANES_STREAMS = 8,  /* rows of the matrix at a time */
     LANES_LINE = 16,    /* floats of a cache line */
@@ -38,7 +40,7 @@ GEMM_INLINE int is_lanes(const cj_gemm *g)
 {
     if (g->b_row != 1 || g->b_col == 1 || g->a_col != 1 || g->batch != 1 || g->k < LANES_K) return 0;
     if (is_wide(g)) return g->m >= WIDE_LEAST && g->m <= WIDE_LANES && g->n >= WIDE_COLUMNS;
-    return g->m >= LANES_LEAST && g->n >= VL;
+    return g->m >= LANES_LEAST && g->n >= (g->m == VL ? LANES_FULL : LANES_SOME);
 }
 GEMM_INLINE int64_t lanes_turned(const cj_gemm *g) { return g->k * (is_wide(g) ? WIDE_LANES : VL); } /* floats of A, turned */
 static size_t lanes_bytes(const cj_gemm *g, int threads)

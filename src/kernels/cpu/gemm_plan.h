@@ -182,9 +182,10 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     const int64_t slabs = ceil_div(s.panels, s.slab), blocks = ceil_div(s.super_rows, BLOCK_ROWS);
     int64_t wanted = blocks * slabs >= 4 ? blocks : ceil_div(4, slabs);
     while (wanted > blocks && s.super_rows / wanted < (uneven ? 2 : 1) * FEW_ROWS) wanted--;
-    if (uneven && wanted == 3) wanted = 2;
-    /* One panel of few rows: two tasks, each of which packs it, are still faster than one. */
-    if (slabs == 1 && wanted == 1 && !half && s.mode == B_PACKED && s.super_rows >= 2 * HALF_ROWS && s.work >= PARALLEL_WORK) wanted = 2;
+    if (wanted == 3 && (uneven || slabs == 1)) wanted = 2;
+    /* One panel: two tasks of few rows, even if each of them packs it, are still faster than one. */
+    const int64_t halves = s.mode == B_PACKED ? PACKED_HALVES : HALVES;
+    if (slabs == 1 && wanted == 1 && !half && !uneven && s.super_rows >= halves) wanted = 2;
     s.block_rows = ceil_div(s.super_rows, wanted);
 
     const int64_t panel = min64(s.kc, g->k) * min64(s.vectors, TILE_WIDTH) * VL; /* wider ones are read in place */

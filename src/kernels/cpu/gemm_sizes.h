@@ -17,7 +17,8 @@ enum {
     TURNED_SUMS = 1 << 20, /* ... up to so many elements (and m*n*k up to TURNED_WORK); copies are shared by ... */
     TURNED_PANELS = 8,     /* ... up to so many panels */
     FEW_ROWS = 48,
-    HALF_ROWS = 16,     /* rows for which a second thread packs a panel once more */
+    HALVES = 14,        /* rows of a panel that are worth a second thread, ... */
+    PACKED_HALVES = 32, /* ... and where it packs the panel once more */
     BLOCK_ROWS = 640,   /* rows of A of one task: 640 * KC_FEW_ROWS floats are 480 KiB of L2 */
     NEAR_B_ROWS = 480,  /* the same where B stays in L2 */
     PACK_A_PANELS = 3,  /* from this many panels on, copying A pays for itself */
@@ -30,14 +31,16 @@ enum {
     THREE_NEAR = 48,    /* ... and up to this many those that are read where they lie */
     UNEVEN_ROWS =
         64, /* up to this many rows a B in L2 is read where it lies even if its rows do not begin on cache lines, and columns of A are copied */
-    SHARED_ROWS = 240,      /* about so many rows per task when B is packed for all: 480 KiB of A */
-    GROUP_COLUMNS = 2048,   /* columns of B packed at a time ... */
-    GROUP_FLOATS = 1 << 17, /* ... over as many blocks of k as stay below this: all rows of A come by while it is in L2 */
-    PACK_ROWS = 32,         /* rows of A packed in one go */
-    TURN_ROWS = 256,        /* rows of C turned in one go when they were computed as columns */
-    THIN_ROWS = 16,         /* up to this many rows, transposed B is read in dot products instead of being packed */
-    DOTS_ROWS = 4,          /* more rows than these are, where k is short (DOTS_K + 8 m): turning B costs less than folding the sums */
-    DOTS_K = 64,
+    SHARED_ROWS = 240,              /* about so many rows per task when B is packed for all: 480 KiB of A */
+    GROUP_COLUMNS = 2048,           /* columns of B packed at a time ... */
+    GROUP_FLOATS = 1 << 17,         /* ... over as many blocks of k as stay below this: all rows of A come by while it is in L2 */
+    PACK_ROWS = 32,                 /* rows of A packed in one go */
+    TURN_ROWS = 256,                /* rows of C turned in one go when they were computed as columns */
+    THIN_ROWS = VL == 16 ? 40 : 16, /* up to this many rows, transposed B may be read in dot products instead of being packed, ... */
+    SHARED_COLUMNS = 256,           /* up to this many columns, dot products of some rows are shared out by rows */
+    DOTS_ROWS =
+        4, /* ... and up to this many it is; with more rows from this k, and eight more for each row, on where vectors are short, ... */
+    DOTS_K = 64,             /* ... or by their cost (is_dots) */
     NEAR_FLOATS = 1 << 16,   /* a matrix no larger than this is close enough to be read in any order */
     NEAR_ROWS = 8,           /* so many rows of B ahead are prefetched from L2 */
     L2_FLOATS = 1 << 18,     /* and this much stays in L2 */

@@ -11,6 +11,7 @@
 #define CJ_KERNELS_CPU_GEMM_SLIM_H
 
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/gemm_few.h"
 #include "kernels/cpu/gemm_pack.h"
 #include "kernels/cpu/gemm_sizes.h"
 #include "kernels/cpu/gemm_tile.h"
@@ -32,13 +33,22 @@ enum {
     SWEPT_TASK = 4096,      /* rows of C at a time: 256 KiB */
 };
 
+/* Does a transposed B, which would have to be turned, make dot products the quicker way?  Cycles as in is_dots. */
+static int is_turned_dearly(const cj_gemm *g)
+{
+    if (g->b_col == 1) return 0;
+    const double m = (double)g->m, k = (double)g->k, row = 10, turning = g->n == VL ? 5.5 : 12, call = 620;
+    return dots_cycles(g->n, g->m, g->k) + call <= m * (k / 2 + row) + k * turning;
+}
+
 static slim_form slim_form_of(const cj_gemm *g)
 {
     if (g->n > VL || g->n < TALL_LEAST || g->k < LONG_K || g->batch != 1) return SLIM_NO;
     if (g->a_col != 1)
         return g->a_row == 1 && g->n == VL && g->c_row == VL && (double)g->m * (double)g->k >= SWEPT_FLOATS ? SLIM_SWEPT : SLIM_NO;
     const int tall = g->n >= TALL_COLUMNS || g->k < TALL_SHORT || (double)g->m * (double)g->k >= TALL_FLOATS;
-    return g->m > THIN_ROWS && tall ? SLIM_TALL : SLIM_NO;
+    if (g->m <= FEW_COLUMNS || !tall) return SLIM_NO;
+    return (double)g->m * (double)g->k < TALL_FLOATS && is_turned_dearly(g) ? SLIM_NO : SLIM_TALL;
 }
 
 /* B as rows of vectors, if it does not lie so. */
@@ -225,6 +235,14 @@ static void gemm_slim(cj_pool *pool, const cj_gemm *g, slim_form form, float *wo
 }
 
 #else
+
+/* Does a transposed B, which would have to be turned, make dot products the quicker way?  Cycles as in is_dots. */
+static int is_turned_dearly(const cj_gemm *g)
+{
+    if (g->b_col == 1) return 0;
+    const double m = (double)g->m, k = (double)g->k, row = 10, turning = g->n == VL ? 5.5 : 12, call = 620;
+    return dots_cycles(g->n, g->m, g->k) + call <= m * (k / 2 + row) + k * turning;
+}
 
 static slim_form slim_form_of(const cj_gemm *g) { return (void)g, SLIM_NO; }
 static size_t slim_bytes(const cj_gemm *g) { return (void)g, 0; }

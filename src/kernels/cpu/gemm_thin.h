@@ -232,29 +232,49 @@ DOTS(across_2, 2, VL / 2, 1)
 DOTS(across_3, 3, VL / 4, 1)
 DOTS(across_4, 4, VL / 4, 1)
 
-/* Are the next rows of x, of so many left, four?  Five and six are a block of their own where there are registers for it. */
-GEMM_INLINE int is_four(int64_t left) { return left >= 4 && !(GEMM_REGISTERS == 32 && (left == 5 || left == 6)); }
+/* The rows of x are taken in blocks of nearly the same height: that of the next one, of so many rows left. */
+GEMM_INLINE int64_t dots_height(int64_t left) { return left / ((left + DOTS_BLOCK - 1) / DOTS_BLOCK); }
 
 /* VL rows of w by all rows of x, for y_row = 1. */
 static void dots_across(const thin *t, int64_t j)
 {
-    int64_t i = 0;
-    for (; is_four(t->rows - i); i += 4)
-        for (int s = 0; s < VL; s += VL / 4) dots_across_4(t, i, j + s);
+    static void (*const blocks[DOTS_BLOCK])(const thin *, int64_t, int64_t) = {
+        dots_across_1,
+        dots_across_2,
+        dots_across_3,
+        dots_across_4,
 #if GEMM_REGISTERS == 32
-    if (t->rows - i > 4) {
-        for (int s = 0; s < VL; s += VL / 4) (t->rows - i == 5 ? dots_across_5 : dots_across_6)(t, i, j + s);
-        return;
-    }
+        dots_across_5,
+        dots_across_6,
 #endif
-    if (t->rows - i == 3)
-        for (int s = 0; s < VL; s += VL / 4) dots_across_3(t, i, j + s);
-    if (t->rows - i == 2)
-        for (int s = 0; s < VL; s += VL / 2) dots_across_2(t, i, j + s);
-    if (t->rows - i == 1) dots_across_1(t, i, j);
+    };
+    for (int64_t i = 0, height; i < t->rows; i += height) {
+        height = dots_height(t->rows - i);
+        const int S = height == 1 ? VL : height == 2 ? VL / 2 : VL / 4;
+        for (int s = 0; s < VL; s += S) blocks[height - 1](t, i, j + s);
+    }
 }
 
-/* Columns [j0, j1) of y.  Four rows at a time where there are so many; the rows of w stay in L1 from one group of rows to the next. */
+/* VL / 4 rows of w by all rows of x. */
+static void dots_quarter(const thin *t, int64_t j)
+{
+    static void (*const blocks[DOTS_BLOCK])(const thin *, int64_t, int64_t) = {
+        dots_1,
+        dots_2,
+        dots_3,
+        dots_4,
+#if GEMM_REGISTERS == 32
+        dots_5,
+        dots_6,
+#endif
+    };
+    for (int64_t i = 0, height; i < t->rows; i += height) {
+        height = dots_height(t->rows - i);
+        blocks[height - 1](t, i, j);
+    }
+}
+
+/* Columns [j0, j1) of y.  The rows of w stay in L1 from one block of rows to the next.  What is left of the columns is summed together with some before it, once more. */
 static void dots(const thin *t, int64_t j0, int64_t j1)
 {
     int64_t j = j0;
@@ -268,15 +288,10 @@ static void dots(const thin *t, int64_t j0, int64_t j1)
     } else if (t->rows == 2) {
         for (; j + VL / 2 <= j1; j += VL / 2) dots_only_two(t, 0, j);
     }
-    for (; j + VL / 4 <= j1; j += VL / 4) {
-        int64_t i = 0;
-        for (; is_four(t->rows - i); i += 4) dots_4(t, i, j);
-#if GEMM_REGISTERS == 32
-        if (t->rows - i > 4) (t->rows - i == 5 ? dots_5 : dots_6)(t, i, j);
-#endif
-        if (t->rows - i == 3) dots_3(t, i, j);
-        else if (t->rows - i == 2) dots_2(t, i, j);
-        else if (t->rows - i == 1) dots_1(t, i, j);
+    for (; j + VL / 4 <= j1; j += VL / 4) dots_quarter(t, j);
+    if (j < j1 && j1 - j0 >= VL / 4 && !t->add) {
+        dots_quarter(t, j1 - VL / 4);
+        return;
     }
     for (; j < j1; j++)
         for (int64_t i = 0; i < t->rows; i++) dots_one(t, i, j);
