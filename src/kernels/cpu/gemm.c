@@ -8,6 +8,7 @@
  *   tiny     up to 16 x 16 and k <= 32, where masks are free: one function per layout, no setup (gemm_tiny.h)
  *   lanes    14 to 16 or 58 to 64 rows and transposed B, where vectors have 16 lanes: the rows of A are the lanes (gemm_lanes.h)
  *   slim     9 to 16 columns and a long k, where vectors have 16 lanes: a row of C is a vector (gemm_slim.h)
+ *   pairs    a transposed A that is near and two to four columns, where vectors have 16 lanes (gemm_pairs.h)
  *   thin     few rows, one column, or up to 16 columns and a long k: dot products or a sweep over the matrix (gemm_thin.h)
  *   narrow   up to 16 columns and a short k, where masks are free: any number of rows in the ways of the tiny products
  *   short    a k of a few steps, where vectors have 16 lanes: the rows of C are written one after another (gemm_short.h)
@@ -28,6 +29,7 @@
 #include "kernels/cpu/gemm_few.h"
 #include "kernels/cpu/gemm_lanes.h"
 #include "kernels/cpu/gemm_pack.h"
+#include "kernels/cpu/gemm_pairs.h"
 #include "kernels/cpu/gemm_plan.h"
 #include "kernels/cpu/gemm_rest.h"
 #include "kernels/cpu/gemm_short.h"
@@ -547,8 +549,8 @@ static void gemm_flipped(cj_pool *pool, const cj_gemm *g, void *workspace)
 {
     float *turned = workspace;
     const cj_gemm f = flipped(g, turned);
-    gemm_planned(pool, &f, (char *)workspace + flipped_bytes(g), GEMM_F32);
     if ((double)g->m * (double)g->n * (double)g->k < PARALLEL_WORK) pool = NULL;
+    gemm_planned(pool, &f, (char *)workspace + flipped_bytes(g), GEMM_F32);
     turn t = { g, turned };
     cj__parallel_for(pool, g->m, TURN_ROWS, turn_rows, &t);
 }
@@ -574,6 +576,7 @@ static void small_rows(void *arg, int64_t begin, int64_t end, int worker)
                    .c_row = g->c_row,
                    .bias = g->bias ? (const float *)g->bias + j0 : NULL,
                    .add = g->accumulate,
+                   .alpha = g->alpha,
                    .relu = g->act == CJ_GEMM_RELU };
         set_edge(&t, V, columns, 1);
         panel_rows(&t, V, end - begin, B_PLAIN, 0, g->tail ? g : NULL, 0, begin, j0);
@@ -582,18 +585,27 @@ static void small_rows(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* Where C is large, writing it is the work, and shared, too. */
+/* Where C is large, writing it is the work, and shared, too.  Few rows are two tasks, so that tiles are high. */
 static void gemm_small(cj_pool *pool, const cj_gemm *g)
 {
-    if (g->m * g->n < SHARED_SUMS && (double)(g->m * g->n * g->k) < PARALLEL_WORK) small_rows((void *)(uintptr_t)g, 0, g->m, 0);
-    else cj__parallel_for(pool, g->m, ceil_div(g->m, 4), small_rows, (void *)(uintptr_t)g);
+    const int few = g->m <= FEW_ROWS;
+    if (g->m * g->n < SHARED_SUMS && (double)(g->m * g->n * g->k) < (few ? PARALLEL_NEAR : PARALLEL_WORK))
+        small_rows((void *)(uintptr_t)g, 0, g->m, 0);
+    else cj__parallel_for(pool, g->m, ceil_div(g->m, few ? 2 : 4), small_rows, (void *)(uintptr_t)g);
+}
+
+/* With a short k the columns of B that a tile reads stay in L1 as they are: a copy would cost more than lines that are crossed, but not more than rows that share their cache sets. */
+static int is_low(const cj_gemm *g)
+{
+    if (g->k <= SHORT_K) return g->k * g->n <= L1_FLOATS;
+    return g->m > DIRECT_ROWS && g->k * g->n <= LOW_FLOATS && g->b_row % (PAGE / 2) != 0;
 }
 
 static int is_small(const cj_gemm *g)
 {
+    if (g->n <= FLIPPED_FEW && is_flipped(g)) return 0; /* vectors would be mostly empty */
     return g->batch == 1 && g->m <= TINY && g->n <= TINY && g->k <= SMALL_K && (g->b_col == 1 || g->n == 1) &&
-           (GEMM_MASKS_ARE_FREE || g->n % VL == 0) && g->k * g->n <= L1_FLOATS &&
-           (g->m * g->n * g->k <= TINY || (g->a_col == 1 && (g->k <= SHORT_K || g->c_row % TILE_LINE != 0) && g->m * g->n <= FAR_FLOATS));
+           (GEMM_MASKS_ARE_FREE || g->n % VL == 0) && (is_low(g) || (g->k * g->n <= L1_FLOATS && g->m * g->n * g->k <= TINY));
 }
 
 /* ---- narrow ---- */
@@ -627,6 +639,7 @@ static __attribute__((noinline)) void gemm_larger(cj_pool *pool, const cj_gemm *
     int64_t rest;
     if (is_lanes(g)) gemm_lanes(pool, g, workspace);
     else if (slim != SLIM_NO) gemm_slim(pool, g, slim, workspace);
+    else if (is_pairs(g)) gemm_pairs(pool, g);
     else if (is_few(form)) gemm_few(pool, g, workspace);
     else if (form != THIN_NO) gemm_thin(pool, g, form, workspace);
     else if (is_narrow(g)) gemm_narrow(pool, g);
@@ -654,6 +667,7 @@ size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads)
     const thin_form form = thin_form_of(g);
     if (is_lanes(g)) return lanes_bytes(g, threads);
     if (slim_form_of(g) != SLIM_NO) return slim_bytes(g);
+    if (is_pairs(g)) return 0;
     if (is_few(form)) return few_bytes(g, threads > 1 ? threads : 1);
     if (form != THIN_NO) return slice_bytes(g, form);
     if (is_narrow(g)) return 0;
@@ -672,10 +686,11 @@ size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads)
 
 int CJ_K(cj__gemm_one_go)(const cj_gemm *g)
 {
-    if (g->m <= 0 || g->n <= 0 || g->batch != 1 || is_tiny(g) || is_lanes(g) || thin_form_of(g) != THIN_NO || slim_form_of(g) != SLIM_NO)
-        return 0;
-    if (!is_narrow(g) && is_short(g)) return 1;
-    return !is_narrow(g) && rest_columns(g) == 0 && !is_small(g) && !is_flipped(g) && make_plan(g, GEMM_F32).k_blocks == 1;
+    if (g->m <= 0 || g->n <= 0 || g->batch != 1 || is_tiny(g) || is_lanes(g) || is_pairs(g)) return 0;
+    if (thin_form_of(g) != THIN_NO || slim_form_of(g) != SLIM_NO || is_narrow(g)) return 0;
+    if (is_short(g)) return 1;
+    if (rest_columns(g) > 0) return 0;
+    return is_small(g) || (!is_flipped(g) && make_plan(g, GEMM_F32).k_blocks == 1);
 }
 
 void CJ_K(cj__gemm_bf16)(cj_pool *pool, const cj_gemm *g, void *workspace) { gemm_planned(pool, g, workspace, GEMM_BF16); }

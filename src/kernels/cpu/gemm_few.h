@@ -18,12 +18,14 @@
 /* FEW_DOTS: few columns, whose transposes lie in the workspace if B is not transposed; C is the transpose of y. */
 typedef enum thin_form { THIN_NO, THIN_DOTS, THIN_SWEEP, THIN_ROW, THIN_FEW_DOTS, THIN_COLUMN_DOTS, THIN_COLUMN_SWEEP } thin_form;
 
+#if VL == 16
 /* Cycles of the dot products of m rows with n: a vector of each pair of rows per half cycle, and the folding of a block's sums. */
 static double dots_cycles(int64_t m, int64_t n, int64_t k)
 {
     const double folds = 38, blocks = (double)(ceil_div(m, DOTS_BLOCK) * ceil_div(n, VL / 4));
     return blocks * folds + (double)(ceil_div(k, VL) * m * n) / 2;
 }
+#endif
 
 /* A few rows by a transposed B: dot products, or tiles after B has been packed?  Dot products fold their sums, tiles fill their last vector with nothing and wait for the
  * packing.  Cycles of both as measured on Zen 5 (within 5 %); what they depend on, lanes and ports, is the same on other processors with these vectors. */
@@ -49,7 +51,7 @@ static thin_form thin_form_of(const cj_gemm *g)
     if (is_dots(g)) return THIN_DOTS;
     if (g->n <= FEW_COLUMNS && g->m > FEW_COLUMNS && g->a_col == 1 && g->k >= LONG_K && g->batch == 1) return THIN_FEW_DOTS;
     if (g->m > SWEEP_ROWS || g->b_col != 1) return THIN_NO;
-    if (g->m == 1 && g->n * g->k <= NEAR_FLOATS) return THIN_ROW;
+    if (g->m == 1 && g->n * g->k <= (g->n <= ROW_VECTORS * VL ? NEAR_FLOATS : L1_FLOATS)) return THIN_ROW;
     if (g->m > 1 && (g->b_row % TILE_LINE != 0 || g->n * g->k <= NEAR_FLOATS)) return THIN_NO;
     return g->n >= 256 ? THIN_SWEEP : THIN_NO;
 }
@@ -126,11 +128,19 @@ static void run_thin(cj_pool *pool, thin_run *r)
 
 /* ---- slices of k ---- */
 
+/* One row that stays in registers over all of k (row_columns), and so is not shared out by columns. */
+static int is_short_row(const cj_gemm *g, int64_t columns)
+{
+    return g->m * g->n == columns && columns <= ROW_VECTORS * VL && g->batch == 1;
+}
+
 /* The sums of a slice have to be fetched from the thread that made them: the more rows the slice has, the less that costs. */
 static int is_sliced(const cj_gemm *g, thin_form form)
 {
-    const int64_t columns = is_column(form) ? g->m : g->n, floats = columns * g->k;
+    const int column = is_column(form);
+    const int64_t columns = column ? g->m : g->n, floats = columns * g->k;
     if (form != THIN_SWEEP && form != THIN_COLUMN_SWEEP) return 0;
+    if (is_short_row(g, columns)) return (double)floats >= PARALLEL_THIN;
     return g->m * g->n <= SLICED_SUMS && floats >= SLICED_FLOATS && columns <= (floats >= FAR_FLOATS ? 4 : 3) * g->k;
 }
 
@@ -142,6 +152,7 @@ static size_t slice_bytes(const cj_gemm *g, thin_form form)
 typedef struct slice_run {
     const thin *t;
     float *sums; /* of slice 0, row after row; those of the others follow */
+    int is_short_row;
 } slice_run;
 
 static void run_slice(void *arg, int64_t begin, int64_t end, int worker)
@@ -157,7 +168,8 @@ static void run_slice(void *arg, int64_t begin, int64_t end, int worker)
         t.k = p < r->t->k ? min64(length, r->t->k - p) : 0;
         t.x = r->t->x + p * t.x_col, t.w = r->t->w + p * t.w_row;
         t.y = r->sums + s * t.rows * t.columns, t.y_row = t.columns;
-        sweep(&t, 0, t.columns);
+        if (r->is_short_row) row_columns(&t, 0, t.columns);
+        else sweep(&t, 0, t.columns);
     }
 }
 
@@ -176,7 +188,7 @@ GEMM_INLINE void add_slices(const thin *t, const float *sums, int64_t i, int64_t
 static void run_slices(cj_pool *pool, const thin_run *r, float *sums)
 {
     const thin *t = &r->t;
-    cj__parallel_for(pool, SLICES, 1, run_slice, &(slice_run){ t, sums });
+    cj__parallel_for(pool, SLICES, 1, run_slice, &(slice_run){ t, sums, is_short_row(r->g, t->columns) });
     for (int64_t i = 0; i < t->rows; i++)
         for (int64_t j = 0; j < t->columns; j += VL) add_slices(t, sums, i, j);
     if (r->g->tail) call_tail(r->g, r->item, 0, r->g->m, 0, r->g->n);
@@ -198,9 +210,9 @@ static void gemm_thin(cj_pool *pool, const cj_gemm *g, thin_form form, float *wo
                   .y_row = column ? 0 : g->c_row,
                   .y_col = column ? g->c_row : 1 };
     r.t.w_row = form == THIN_DOTS ? g->b_col : form == THIN_COLUMN_DOTS ? g->a_row : form == THIN_COLUMN_SWEEP ? g->a_col : g->b_row;
-    const double work = (double)g->m * (double)g->n * (double)g->k;
-    if (work < PARALLEL_THIN) {
-        const double items = PARALLEL_THIN / 2 / (work + 1);
+    const double work = (double)g->m * (double)g->n * (double)g->k, shared = form == THIN_SWEEP ? PARALLEL_NEAR : PARALLEL_THIN;
+    if (work < shared && !is_sliced(g, form)) {
+        const double items = shared / 2 / (work + 1);
         cj__parallel_for(pool, g->batch, items < 1 ? 1 : items > 1024 ? 1024 : (int64_t)items, run_thin_items, &r);
         return;
     }

@@ -59,6 +59,13 @@ GEMM_INLINE vf vpairs_low(vf a, vf b) { return _mm512_unpacklo_ps(a, b); }
 GEMM_INLINE vf vpairs_high(vf a, vf b) { return _mm512_unpackhi_ps(a, b); }
 GEMM_INLINE vf vpairs_sum(vf low, vf high) { return vadd(_mm512_shuffle_ps(low, high, 0x88), _mm512_shuffle_ps(low, high, 0xdd)); }
 GEMM_INLINE vf vswap_halves(vf x) { return _mm512_shuffle_f32x4(x, x, 0x4e); }
+GEMM_INLINE vf vnext_quarter(vf x) { return _mm512_shuffle_f32x4(x, x, 0x39); } /* moves to the front */
+/* The elements 4 l + q of all four vectors become quarter l of x[q]. */
+GEMM_INLINE void transpose_fours(vf x[4])
+{
+    const vf a = vpairs_low(x[0], x[1]), b = vpairs_high(x[0], x[1]), c = vpairs_low(x[2], x[3]), d = vpairs_high(x[2], x[3]);
+    x[0] = vzip_pairs_low(a, c), x[1] = vzip_pairs_high(a, c), x[2] = vzip_pairs_low(b, d), x[3] = vzip_pairs_high(b, d);
+}
 
 #elif defined CJ_ISA_AVX2
 #include <immintrin.h>

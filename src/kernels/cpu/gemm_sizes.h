@@ -53,15 +53,18 @@ enum {
     SLICES = 4,              /* ... slices of ... */
     SLICE_STEP = 8,          /* ... a multiple of this many rows, as the sweep takes them, ... */
     SLICED_SUMS = 4096,      /* ... unless there are more sums than these */
-    FLIPPED_COLUMNS = 256,   /* no more columns than this are computed as rows */
+    FLIPPED_COLUMNS = 256,   /* no more columns than this are computed as rows; ... */
+    FLIPPED_FEW = 12,        /* ... up to so many always are */
     DEEP_ROWS = 192,         /* from this many rows on, products of a transposed A with a k from ... */
     DEEP = 1024,             /* ... this on are computed in the shared way */
     STACK_PANEL = 4096,      /* floats: a panel this small is packed on the stack, without workspace */
     TINY = 64 * 64 * 64,     /* products up to this m*n*k go straight to the tiles ... */
     SMALL_K = 128,           /* ... up to this k ... */
-    L1_FLOATS = 8192,        /* ... if B fits in L1, ... */
-    SHARED_SUMS = 1 << 15,   /* ... on all threads from so many elements of C on.  So do larger ones with a k up to ... */
-    SHORT_K = 8,             /* ... this, or rows of C that begin inside cache lines: threads at the same rows hold each other up */
+    L1_FLOATS = 8192,        /* ... if B fits in L1, on all threads from ... */
+    SHARED_SUMS = 1 << 15,   /* ... so many elements of C on.  So do larger ones with ... */
+    SHORT_K = 8,             /* ... this k, or a longer one and ... */
+    LOW_FLOATS = 1 << 17,    /* ... such a B, unless its rows lie whole ... */
+    PAGE = 1024,             /* ... or half pages apart */
 };
 static const double PARALLEL_WORK = 2.5e5; /* m*n*k below which a second thread costs more than it brings */
 static const double TURNED_WORK = 1 << 29; /* every block of k reads and writes C once more */

@@ -236,14 +236,6 @@ static void gemm_slim(cj_pool *pool, const cj_gemm *g, slim_form form, float *wo
 
 #else
 
-/* Does a transposed B, which would have to be turned, make dot products the quicker way?  Cycles as in is_dots. */
-static int is_turned_dearly(const cj_gemm *g)
-{
-    if (g->b_col == 1) return 0;
-    const double m = (double)g->m, k = (double)g->k, row = 10, turning = g->n == VL ? 5.5 : 12, call = 620;
-    return dots_cycles(g->n, g->m, g->k) + call <= m * (k / 2 + row) + k * turning;
-}
-
 static slim_form slim_form_of(const cj_gemm *g) { return (void)g, SLIM_NO; }
 static size_t slim_bytes(const cj_gemm *g) { return (void)g, 0; }
 static void gemm_slim(cj_pool *pool, const cj_gemm *g, slim_form form, float *workspace)

@@ -19,7 +19,8 @@ enum {
     DOTS_BLOCK = GEMM_REGISTERS == 32 ? 6 : 4,      /* rows of x of a block of dot products, ... */
     DOTS_SUMS = GEMM_REGISTERS == 32 ? 2 * VL : VL, /* ... and sums, of which two thirds are used with the most rows */
     DOTS_RUN = 1024,                                /* floats of a row that dot products read at a time: a page */
-    ROW_VECTORS = GEMM_REGISTERS / 2                /* vectors of a row that are summed at a time */
+    ROW_VECTORS = GEMM_REGISTERS == 32 ? 28 : 12,   /* vectors of a row that are summed in registers over all of k; of a longer one ... */
+    ROW_BLOCK = GEMM_REGISTERS / 2                  /* ... so many at a time */
 };
 
 /* The strides of y also serve a column of C (one column, y_row = 0 used by nobody). */
@@ -345,7 +346,60 @@ GEMM_INLINE void sweep_rows(const thin *t, const int R, const int P, int64_t p, 
         return first;                                                                                                                      \
     }
 #if GEMM_REGISTERS == 32
-SWEEP(1, 8)
+enum { RUN_STEPS = 8, RUN_VECTORS = 16 }; /* of k, and of a run */
+
+/* V vectors of one row of y from column j on, in registers while P rows of w are read one after another.  Prefetching the next line brings 43 instead of 30 bytes per cycle out of
+ * the second-level cache of Zen 5.  V and P are constants at every call. */
+GEMM_INLINE void sweep_run(const thin *t, const int V, const int P, int64_t p, int64_t j, int first)
+{
+    const float *w = t->w + p * t->w_row + j;
+    float *y = t->y + j;
+    vf x[RUN_STEPS], s[RUN_VECTORS];
+#pragma GCC unroll 8
+    for (int q = 0; q < P; q++) x[q] = vset1(t->x[(p + q) * t->x_col]);
+#pragma GCC unroll 16
+    for (int v = 0; v < V; v++) s[v] = first ? vzero() : vload(y + v * VL);
+#pragma GCC unroll 8
+    for (int q = 0; q < P; q++, w += t->w_row) {
+#pragma GCC unroll 16
+        for (int v = 0; v < V; v++) {
+            __builtin_prefetch(w + (v + 1) * VL);
+            vf ws = vload(w + v * VL);
+            VKEEP(ws); /* where lines are crossed, a load by itself is quicker */
+            s[v] = vfma(x[q], ws, s[v]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int v = 0; v < V; v++) vstore(y + v * VL, s[v]);
+}
+
+/* Columns [j0, j1) of one row, whole vectors, and those that are left, whose sums are in `rest`: what was stored under a mask would be slow to be loaded again. */
+GEMM_INLINE vf sweep_steps(const thin *t, const int P, int64_t p, int64_t j0, int64_t j1, int lanes, vf rest, int first)
+{
+    int64_t j = j0;
+    for (; j + RUN_VECTORS * VL <= j1; j += RUN_VECTORS * VL) sweep_run(t, RUN_VECTORS, P, p, j, first);
+#pragma GCC unroll 4
+    for (int V = RUN_VECTORS / 2; V > 0; V /= 2)
+        if (j + V * VL <= j1) sweep_run(t, V, P, p, j, first), j += V * VL;
+    if (lanes == 0) return rest;
+    const float *w = t->w + p * t->w_row + j1;
+#pragma GCC unroll 8
+    for (int q = 0; q < P; q++, w += t->w_row) rest = vfma(vset1(t->x[(p + q) * t->x_col]), vload_some(w, lanes), rest);
+    return rest;
+}
+
+static __attribute__((noinline)) int sweep_1(const thin *t, int64_t j0, int64_t j1, int first)
+{
+    const int lanes = (int)((j1 - j0) % VL);
+    const int64_t whole = j1 - lanes;
+    vf rest = lanes == 0 || first ? vzero() : vload_some(t->y + whole, lanes);
+    int64_t p = 0;
+    for (; p + RUN_STEPS <= t->k; p += RUN_STEPS, first = 0) rest = sweep_steps(t, RUN_STEPS, p, j0, whole, lanes, rest, first);
+    if (p + RUN_STEPS / 2 <= t->k) rest = sweep_steps(t, RUN_STEPS / 2, p, j0, whole, lanes, rest, first), p += RUN_STEPS / 2, first = 0;
+    for (; p < t->k; p++, first = 0) rest = sweep_steps(t, 1, p, j0, whole, lanes, rest, first);
+    if (lanes > 0 && !first) vstore_some(t->y + whole, rest, lanes);
+    return first;
+}
 SWEEP(2, 8)
 SWEEP(3, 8)
 SWEEP(4, 6)
@@ -365,15 +419,16 @@ GEMM_INLINE void row_run(const thin *t, const int V, const int chains, const int
     vf acc[4][ROW_VECTORS];
 #pragma GCC unroll 4
     for (int h = 0; h < chains; h++) {
-#pragma GCC unroll 16
+#pragma GCC unroll 28
         for (int v = 0; v < V; v++) acc[h][v] = vzero();
     }
 #define ROW_STEP(h)                                                                                                                        \
     do {                                                                                                                                   \
         const vf xs = vset1(*x);                                                                                                           \
-        _Pragma("GCC unroll 16") for (int v = 0; v < V; v++)                                                                               \
+        _Pragma("GCC unroll 28") for (int v = 0; v < V; v++)                                                                               \
         {                                                                                                                                  \
-            const vf ws = ragged && v == V - 1 ? vload_some(w + v * VL, lanes) : vload(w + v * VL);                                        \
+            vf ws = ragged && v == V - 1 ? vload_some(w + v * VL, lanes) : vload(w + v * VL);                                              \
+            VKEEP(ws);                                                                                                                     \
             acc[h][v] = vfma(xs, ws, acc[h][v]);                                                                                           \
         }                                                                                                                                  \
         w += t->w_row, x += t->x_col;                                                                                                      \
@@ -386,7 +441,7 @@ GEMM_INLINE void row_run(const thin *t, const int V, const int chains, const int
     for (; p > 0; p--) ROW_STEP(0);
 #undef ROW_STEP
     float *y = t->y + j;
-#pragma GCC unroll 16
+#pragma GCC unroll 28
     for (int v = 0; v < V; v++) {
         const int columns = v == V - 1 ? lanes : VL;
         vf sum = acc[0][v];
@@ -397,91 +452,43 @@ GEMM_INLINE void row_run(const thin *t, const int V, const int chains, const int
         vstore_some(y + v * VL, t->relu ? vrelu(sum) : sum, columns);
     }
 }
-static __attribute__((noinline)) void row_all(const thin *t, int64_t j) { row_run(t, ROW_VECTORS, 1, 0, j, VL); }
-static __attribute__((noinline)) void row_half(const thin *t, int64_t j) { row_run(t, ROW_VECTORS / 2, 1, 0, j, VL); }
-
 #define ROW(V, chains)                                                                                                                     \
     static __attribute__((noinline)) void row_##V(const thin *t, int64_t j, int lanes)                                                     \
     {                                                                                                                                      \
         if (lanes < VL) row_run(t, V, chains, 1, j, lanes);                                                                                \
         else row_run(t, V, chains, 0, j, VL);                                                                                              \
     }
-ROW(1, 4)
-ROW(2, 4)
-ROW(3, 2)
-ROW(4, 2)
+/* clang-format off */
+ROW(1, 4) ROW(2, 4) ROW(3, 2) ROW(4, 2)
 #if GEMM_REGISTERS == 32
-ROW(5, 2)
-ROW(6, 2)
-ROW(7, 2)
-ROW(8, 1)
-#endif
-
-/* Columns [j, end), at most ROW_VECTORS / 2 vectors of them. */
-static void row_rest(const thin *t, int64_t j, int64_t end)
-{
-#if GEMM_REGISTERS == 32
-    static void (*const rows[])(const thin *, int64_t, int) = { row_1, row_2, row_3, row_4, row_5, row_6, row_7, row_8 };
+ROW(5, 2) ROW(6, 2) ROW(7, 2) ROW(8, 1) ROW(9, 1) ROW(10, 1) ROW(11, 1) ROW(12, 1) ROW(13, 1) ROW(14, 1) ROW(15, 1) ROW(16, 1) ROW(17, 1) ROW(18, 1) ROW(19, 1)
+ROW(20, 1) ROW(21, 1) ROW(22, 1) ROW(23, 1) ROW(24, 1) ROW(25, 1) ROW(26, 1) ROW(27, 1) ROW(28, 1)
 #else
-    static void (*const rows[])(const thin *, int64_t, int) = { row_1, row_2, row_3, row_4 };
+ROW(5, 1) ROW(6, 1) ROW(7, 1) ROW(8, 1) ROW(9, 1) ROW(10, 1) ROW(11, 1) ROW(12, 1)
 #endif
-    const int V = (int)((end - j + VL - 1) / VL);
-    rows[V - 1](t, j, (int)(end - j - (V - 1) * VL));
-}
+static void (*const rows[ROW_VECTORS])(const thin *, int64_t, int) = {
+    row_1, row_2, row_3, row_4, row_5, row_6, row_7, row_8, row_9, row_10, row_11, row_12,
+#if GEMM_REGISTERS == 32
+    row_13, row_14, row_15, row_16, row_17, row_18, row_19, row_20, row_21, row_22, row_23, row_24, row_25, row_26, row_27, row_28,
+#endif
+};
+/* clang-format on */
 
 /* Columns [begin, end) of y.  The chains of a column follow from both. */
 static void row_columns(const thin *t, int64_t begin, int64_t end)
 {
-    for (; end - begin >= ROW_VECTORS * VL; begin += ROW_VECTORS * VL) row_all(t, begin);
-    for (; end - begin >= ROW_VECTORS / 2 * VL; begin += ROW_VECTORS / 2 * VL) row_half(t, begin);
-    if (begin < end) row_rest(t, begin, end);
+    for (; end - begin > ROW_VECTORS * VL; begin += ROW_BLOCK * VL) rows[ROW_BLOCK - 1](t, begin, VL);
+    const int64_t last = (end - begin - 1) / VL;
+    if (begin < end) rows[last](t, begin, (int)(end - begin - last * VL));
 }
 
 enum { SWEEP_ROWS = 4, SWEEP_FLOATS = 6144 /* of y in L1 */ };
-
-#if VL == 16 && defined __x86_64__
-enum { STRIPE = 16 /* vectors */, STRIPE_AHEAD = 2 /* rows */, PAGE = 1024 /* floats from one line of a set of L1 to the next */ };
-
-/* The eight rows of a sweep, whole pages apart, and y want nine lines of a set; AMD's L1 has eight (Intel's, with these vectors, twelve).  Then every thread's
- * part of y, a quarter of it or all, is whole stripes. */
-static int is_crowded(const thin *t) { return t->rows == 1 && t->w_row % PAGE == 0 && t->columns % PAGE == 0 && __builtin_cpu_is("amd"); }
-
-/* A stripe of y from column j on in registers: one row of w at a time, the rows to come prefetched, for no prefetcher follows such short runs. */
-static __attribute__((noinline)) void stripe(const thin *t, int64_t j, int first)
-{
-    const float *w = t->w + j, *x = t->x;
-    vf s[STRIPE];
-#pragma GCC unroll 16
-    for (int v = 0; v < STRIPE; v++) s[v] = first ? vzero() : vload(t->y + j + v * VL);
-    for (int64_t p = t->k; p > 0; p--, w += t->w_row, x += t->x_col) {
-        const vf xs = vset1(*x);
-        const float *soon = w + STRIPE_AHEAD * t->w_row;
-#pragma GCC unroll 16
-        for (int v = 0; v < STRIPE; v++) {
-            __builtin_prefetch(soon + v * VL);
-            s[v] = vfma(xs, vload(w + v * VL), s[v]);
-        }
-    }
-#pragma GCC unroll 16
-    for (int v = 0; v < STRIPE; v++) vstore(t->y + j + v * VL, s[v]);
-}
-
-/* The sums of sweep_1, in its order. */
-static int sweep_stripes(const thin *t, int64_t j0, int64_t j1, int first)
-{
-    for (; j0 < j1; j0 += STRIPE * VL) stripe(t, j0, first);
-    return 0;
-}
-#else
-static int is_crowded(const thin *t) { return (void)t, 0; }
-static int sweep_stripes(const thin *t, int64_t j0, int64_t j1, int first) { return sweep_1(t, j0, j1, first); }
-#endif
 
 /* Columns [j0, j1) of y. */
 static void sweep_columns(const thin *t, int64_t j0, int64_t j1)
 {
     static int (*const sweeps[SWEEP_ROWS])(const thin *, int64_t, int64_t, int) = { sweep_1, sweep_2, sweep_3, sweep_4 };
-    const int untouched = (is_crowded(t) ? sweep_stripes : sweeps[t->rows - 1])(t, j0, j1, !t->add);
+    const int untouched = sweeps[t->rows - 1](t, j0, j1, !t->add);
     if (!t->bias && !t->relu && !untouched) return;
     for (int64_t i = 0; i < t->rows; i++) {
         for (int64_t j = j0; j < j1; j++) {
