@@ -52,19 +52,24 @@ typedef struct run {
     char *workers;                          /* scratch of worker 0; the others follow */
 } run;
 
-/* Rows of A packed in one go: few rows in smaller pieces, so that every thread has some. */
-static int64_t pack_rows(int64_t rows) { return rows <= 2 * PACK_ROWS ? PACK_ROWS / 2 : PACK_ROWS; }
+/* Rows of A packed in one go: those of a task where it takes whole rows of C, for then they need not cross over from another thread; few rows in smaller pieces, so that every thread
+ * has some. */
+static int64_t pack_rows(const plan *s, int64_t rows)
+{
+    if (s->slab == s->panels) return s->block_rows;
+    return rows <= 2 * PACK_ROWS ? PACK_ROWS / 2 : PACK_ROWS;
+}
 
-/* Item (block of k, piece of pack_rows() rows), so that the slice of A that a task works on is contiguous. */
+/* Item (piece of pack_rows() rows, block of k), so that the slice of A that a task works on is contiguous. */
 static void pack_a_pieces(void *arg, int64_t begin, int64_t end, int worker)
 {
     const run *r = arg;
     const cj_gemm *g = r->g;
     const plan *s = r->s;
-    const int64_t height = pack_rows(r->rows), pieces = ceil_div(r->rows, height);
+    const int64_t height = pack_rows(s, r->rows);
     (void)worker;
     for (int64_t piece = begin; piece < end; piece++) {
-        const int64_t kb = piece / pieces, p0 = kb * s->kc, i = piece % pieces * height;
+        const int64_t kb = piece % s->k_blocks, p0 = kb * s->kc, i = piece / s->k_blocks * height;
         pack(r->packed_a + (kb * s->super_rows + i) * s->a_ld, s->a_ld, kind_at(r->a, (r->row0 + i) * g->a_row + p0 * g->a_col, s->kind),
              g->a_row, g->a_col, min64(height, r->rows - i), min64(s->kc, g->k - p0), s->kind);
     }
@@ -425,7 +430,7 @@ static void run_panels(cj_pool *pool, run *r)
     const plan *s = r->s;
     for (r->row0 = 0; r->row0 < r->g->m; r->row0 += s->super_rows) {
         r->rows = min64(s->super_rows, r->g->m - r->row0);
-        if (s->a_ld) cj__parallel_for(pool, s->k_blocks * ceil_div(r->rows, pack_rows(r->rows)), 1, pack_a_pieces, r);
+        if (s->a_ld) cj__parallel_for(pool, s->k_blocks * ceil_div(r->rows, pack_rows(s, r->rows)), 1, pack_a_pieces, r);
         const int64_t tasks = ceil_div(r->rows, s->block_rows) * ceil_div(s->panels, s->slab);
         cj__parallel_for(pool, tasks, pool ? 1 : tasks, run_tasks, r);
     }

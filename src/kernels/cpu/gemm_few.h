@@ -118,8 +118,7 @@ static void run_thin(cj_pool *pool, thin_run *r)
 {
     const int64_t columns = r->t.columns;
     if (r->form == THIN_DOTS && r->t.rows >= 2 * DOTS_BLOCK && columns <= SHARED_COLUMNS) {
-        const int64_t quarter = ceil_div(r->t.rows, 4);
-        cj__parallel_for(pool, r->t.rows, quarter < DOTS_BLOCK ? DOTS_BLOCK : quarter, run_thin_rows, r);
+        cj__parallel_for(pool, r->t.rows, ceil_div(r->t.rows, 2), run_thin_rows, r); /* smaller shares would be lower blocks */
         return;
     }
     const int whole = r->form == THIN_ROW || (r->form != THIN_DOTS && !pool);

@@ -129,11 +129,13 @@ static int is_far(const cj_gemm *g)
     return (double)g->m * (double)g->n > FAR_FLOATS;
 }
 
-/* Is A copied as rows before the tasks begin?  The columns of a short one are, even where B is read in place: every tile would take a cache line per step for a few floats of it. */
+/* Is A copied as rows before the tasks begin?  The columns of a short one are, even where B is read in place, if rows of B cross cache lines or there are many panels: every tile would
+ * take a cache line per step for a few floats of it. */
 static int packs_a(const plan *s, const cj_gemm *g, int awkward)
 {
     if (s->panels < PACK_A_PANELS || g->m <= DIRECT_ROWS || s->work <= TINY) return 0;
-    return (awkward && s->mode != B_IN_PLACE) || (g->a_row == 1 && g->a_col != 1 && g->m <= UNEVEN_ROWS && g->k > LONG_K);
+    if (awkward && s->mode != B_IN_PLACE) return 1;
+    return g->a_row == 1 && g->a_col != 1 && g->m <= UNEVEN_ROWS && g->k > LONG_K && (g->b_row % TILE_LINE != 0 || s->panels > PACK_A_MOST);
 }
 
 static plan make_plan(const cj_gemm *g, gemm_kind kind)
@@ -179,6 +181,9 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     /* Panels that meet in the middle of cache lines are not for two threads. */
     const int uneven = !half && g->c_row % TILE_LINE != 0 && s.super_rows >= 4 * FEW_ROWS && (double)g->k * (double)g->n <= NEAR_FLOATS;
     if (uneven) s.slab = s.panels;
+    /* A few panels that meet there, or that two threads cannot share evenly, are not either: rows are. */
+    const int few = s.mode == B_IN_PLACE && g->m >= HALVES && g->m <= UNEVEN_ROWS && (double)g->k * (double)g->n <= L2_FLOATS;
+    if (few && (s.panels == 3 || (s.panels <= 4 && g->c_row % TILE_LINE != 0))) s.slab = s.panels;
     const int64_t slabs = ceil_div(s.panels, s.slab), blocks = ceil_div(s.super_rows, BLOCK_ROWS);
     int64_t wanted = blocks * slabs >= 4 ? blocks : ceil_div(4, slabs);
     while (wanted > blocks && s.super_rows / wanted < (uneven ? 2 : 1) * FEW_ROWS) wanted--;

@@ -21,7 +21,8 @@ enum {
     PACKED_HALVES = 32, /* ... and where it packs the panel once more */
     BLOCK_ROWS = 640,   /* rows of A of one task: 640 * KC_FEW_ROWS floats are 480 KiB of L2 */
     NEAR_B_ROWS = 480,  /* the same where B stays in L2 */
-    PACK_A_PANELS = 3,  /* from this many panels on, copying A pays for itself */
+    PACK_A_PANELS = 3,  /* from this many panels on, copying A pays for itself, ... */
+    PACK_A_MOST = 8,    /* ... or from more than this many */
     EVENED_PANELS = 16, /* fewer panels than these should be even in number */
     DIRECT_ROWS = 12,   /* up to this many rows B is read where it lies: a copy would be used once or twice ... */
     TWO_TILES = 18,     /* ... and up to this many, if its rows are prefetched into L1, ... */
