@@ -52,11 +52,13 @@ typedef struct run {
     char *workers;                          /* scratch of worker 0; the others follow */
 } run;
 
-/* Rows of A packed in one go: those of a task where it takes whole rows of C, for then they need not cross over from another thread; few rows in smaller pieces, so that every thread
- * has some. */
+/* Does a task take whole rows of C?  Then it packs them, too: they need not cross over from another thread. */
+static int packs_by_task(const plan *s) { return s->slab == s->panels; }
+
+/* Rows of A packed in one go: few rows in smaller pieces, so that every thread has some. */
 static int64_t pack_rows(const plan *s, int64_t rows)
 {
-    if (s->slab == s->panels) return s->block_rows;
+    if (packs_by_task(s)) return s->block_rows;
     return rows <= 2 * PACK_ROWS ? PACK_ROWS / 2 : PACK_ROWS;
 }
 
@@ -199,6 +201,7 @@ static void run_tasks(void *arg, int64_t begin, int64_t end, int worker)
     const run *r = arg;
     const plan *s = r->s;
     const int64_t slabs = ceil_div(s->panels, s->slab);
+    if (s->a_ld && packs_by_task(s)) pack_a_pieces(arg, begin * s->k_blocks, end * s->k_blocks, worker);
     if (slabs == 1 && s->mode == B_PACKED && s->kind == GEMM_F32) { /* the rows of several tasks: B is packed once for all of them */
         const int64_t i = begin * s->block_rows;
         run_task(r, r->row0 + i, min64(end * s->block_rows, r->rows) - i, 0, s->panels, worker);
@@ -430,7 +433,7 @@ static void run_panels(cj_pool *pool, run *r)
     const plan *s = r->s;
     for (r->row0 = 0; r->row0 < r->g->m; r->row0 += s->super_rows) {
         r->rows = min64(s->super_rows, r->g->m - r->row0);
-        if (s->a_ld) cj__parallel_for(pool, s->k_blocks * ceil_div(r->rows, pack_rows(s, r->rows)), 1, pack_a_pieces, r);
+        if (s->a_ld && !packs_by_task(s)) cj__parallel_for(pool, s->k_blocks * ceil_div(r->rows, pack_rows(s, r->rows)), 1, pack_a_pieces, r);
         const int64_t tasks = ceil_div(r->rows, s->block_rows) * ceil_div(s->panels, s->slab);
         cj__parallel_for(pool, tasks, pool ? 1 : tasks, run_tasks, r);
     }
@@ -676,7 +679,7 @@ size_t CJ_K(cj__gemm_workspace_f32)(const cj_gemm *g, int threads)
     if (is_few(form)) return few_bytes(g, threads > 1 ? threads : 1);
     if (form != THIN_NO) return slice_bytes(g, form);
     if (is_narrow(g)) return 0;
-    if (is_short(g)) return short_bytes(g);
+    if (is_short(g)) return short_bytes(g, threads > 1 ? threads : 1);
     const int64_t rest = rest_columns(g);
     if (rest > 0) {
         const cj_gemm whole = without_rest(g, rest);

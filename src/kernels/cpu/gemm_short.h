@@ -8,6 +8,7 @@
 #ifndef CJ_KERNELS_CPU_GEMM_SHORT_H
 #define CJ_KERNELS_CPU_GEMM_SHORT_H
 
+#include "cajal/limits.h"
 #include "kernels/cpu/gemm_pack.h"
 #include "kernels/cpu/gemm_sizes.h"
 #include "kernels/cpu/gemm_tile.h"
@@ -34,7 +35,11 @@ GEMM_INLINE int is_short(const cj_gemm *g)
 /* Is B copied?  Rows that begin inside cache lines take two of them for a vector. */
 static int short_packs(const cj_gemm *g) { return g->b_col != 1 || (g->b_row % TILE_LINE != 0 && g->m >= SHORT_PACKED_ROWS); }
 static int64_t short_ld(const cj_gemm *g) { return ceil_div(g->n, VL) * VL; }
-static size_t short_bytes(const cj_gemm *g) { return short_packs(g) ? round64((size_t)(g->k * short_ld(g)) * sizeof(float)) : 0; }
+/* For each thread: to fetch a copy out of another one's cache takes as long as the product. */
+static size_t short_bytes(const cj_gemm *g, int threads)
+{
+    return short_packs(g) ? round64((size_t)(g->k * short_ld(g)) * sizeof(float)) * (size_t)threads : 0;
+}
 
 typedef struct short_run {
     const cj_gemm *g;
@@ -103,37 +108,43 @@ SHORT(6, 4)
 SHORT(7, 3)
 static short_fn *const short_of[SHORT_MOST] = { short_1, short_2, short_3, short_4, short_5, short_6, short_7 };
 
+typedef struct short_work {
+    short_run run;
+    float *copies;              /* of B, or NULL; of worker 0, those of the others follow */
+    char ready[CJ_MAX_THREADS]; /* whose are */
+} short_work;
+
 static void short_rows(void *arg, int64_t begin, int64_t end, int worker)
 {
-    const short_run *s = arg;
-    const cj_gemm *g = s->g;
-    (void)worker;
-    for (int64_t j = 0; j < g->n; j += s->columns) {
-        const int64_t j1 = min64(g->n, j + s->columns);
-        short_of[g->k - 1](s, begin, end, j, j1);
+    short_work *w = arg;
+    short_run s = w->run;
+    const cj_gemm *g = s.g;
+    if (w->copies) {
+        float *copy = w->copies + worker * g->k * s.b_row;
+        if (!w->ready[worker]) pack(copy, s.b_row, g->b, g->b_row, g->b_col, g->k, g->n, GEMM_F32);
+        w->ready[worker] = 1;
+        s.b = copy;
+    }
+    for (int64_t j = 0; j < g->n; j += s.columns) {
+        const int64_t j1 = min64(g->n, j + s.columns);
+        short_of[g->k - 1](&s, begin, end, j, j1);
         if (g->tail) call_tail(g, 0, begin, end - begin, j, j1);
     }
 }
 
 static void gemm_short(cj_pool *pool, const cj_gemm *g, void *workspace)
 {
-    short_run s = { .g = g, .b = g->b, .b_row = g->b_row };
-    if (short_packs(g)) {
-        float *packed = workspace;
-        s.b_row = short_ld(g);
-        pack(packed, s.b_row, g->b, g->b_row, g->b_col, g->k, g->n, GEMM_F32);
-        s.b = packed;
-    }
     const int64_t parts = ceil_div(g->k * g->n, SHORT_B_FLOATS);
-    s.columns = ceil_div(ceil_div(g->n, parts), VL) * VL;
+    short_work w = { .run = { .g = g, .b = g->b, .b_row = g->b_row, .columns = ceil_div(ceil_div(g->n, parts), VL) * VL } };
+    if (short_packs(g)) w.copies = workspace, w.run.b_row = short_ld(g);
     if (g->m * g->n < SHARED_SUMS) pool = NULL;
-    cj__parallel_for(pool, g->m, ceil_div(g->m, min64(4, ceil_div(g->m * g->n, SHORT_TASK_SUMS))), short_rows, &s);
+    cj__parallel_for(pool, g->m, ceil_div(g->m, min64(4, ceil_div(g->m * g->n, SHORT_TASK_SUMS))), short_rows, &w);
 }
 
 #else
 
 GEMM_INLINE int is_short(const cj_gemm *g) { return (void)g, 0; }
-static size_t short_bytes(const cj_gemm *g) { return (void)g, 0; }
+static size_t short_bytes(const cj_gemm *g, int threads) { return (void)g, (void)threads, 0; }
 static void gemm_short(cj_pool *pool, const cj_gemm *g, void *workspace) { (void)pool, (void)g, (void)workspace; }
 
 #endif
