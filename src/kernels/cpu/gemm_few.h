@@ -99,7 +99,11 @@ static void run_thin_items(void *arg, int64_t begin, int64_t end, int worker)
 }
 
 /* At least four chunks, each with some microseconds of work, in whole cache lines. */
-static int64_t thin_grain(int64_t columns) { return ceil_div(ceil_div(columns, 4), 4 * TILE_LINE) * 4 * TILE_LINE; }
+static int64_t thin_grain(int64_t columns, thin_form form)
+{
+    const int64_t whole = form == THIN_DOTS || form == THIN_COLUMN_DOTS ? TILE_LINE : 4 * TILE_LINE; /* a sweep wants longer runs */
+    return ceil_div(ceil_div(columns, 4), whole) * whole;
+}
 
 /* Rows of y. */
 static void run_thin_rows(void *arg, int64_t begin, int64_t end, int worker)
@@ -122,7 +126,7 @@ static void run_thin(cj_pool *pool, thin_run *r)
         return;
     }
     const int whole = r->form == THIN_ROW || (r->form != THIN_DOTS && !pool);
-    cj__parallel_for(pool, columns, whole ? columns : thin_grain(columns), run_thin_columns, r);
+    cj__parallel_for(pool, columns, whole ? columns : thin_grain(columns, r->form), run_thin_columns, r);
 }
 
 /* ---- slices of k ---- */
