@@ -433,7 +433,8 @@ static void run_panels(cj_pool *pool, run *r)
     const plan *s = r->s;
     for (r->row0 = 0; r->row0 < r->g->m; r->row0 += s->super_rows) {
         r->rows = min64(s->super_rows, r->g->m - r->row0);
-        if (s->a_ld && !packs_by_task(s)) cj__parallel_for(pool, s->k_blocks * ceil_div(r->rows, pack_rows(s, r->rows)), 1, pack_a_pieces, r);
+        if (s->a_ld && !packs_by_task(s))
+            cj__parallel_for(pool, s->k_blocks * ceil_div(r->rows, pack_rows(s, r->rows)), 1, pack_a_pieces, r);
         const int64_t tasks = ceil_div(r->rows, s->block_rows) * ceil_div(s->panels, s->slab);
         cj__parallel_for(pool, tasks, pool ? 1 : tasks, run_tasks, r);
     }
