@@ -65,6 +65,7 @@ typedef struct thin_run {
 
 static int is_column(thin_form form) { return form == THIN_COLUMN_DOTS || form == THIN_COLUMN_SWEEP; }
 static int is_few(thin_form form) { return form == THIN_FEW_DOTS; }
+static int are_dots(thin_form form) { return form == THIN_DOTS || form == THIN_COLUMN_DOTS; }
 
 static void run_thin_columns(void *arg, int64_t begin, int64_t end, int worker)
 {
@@ -101,7 +102,7 @@ static void run_thin_items(void *arg, int64_t begin, int64_t end, int worker)
 /* At least four chunks, each with some microseconds of work, in whole cache lines. */
 static int64_t thin_grain(int64_t columns, thin_form form)
 {
-    const int64_t whole = form == THIN_DOTS || form == THIN_COLUMN_DOTS ? TILE_LINE : 4 * TILE_LINE; /* a sweep wants longer runs */
+    const int64_t whole = are_dots(form) ? TILE_LINE : 4 * TILE_LINE; /* a sweep wants longer runs */
     return ceil_div(ceil_div(columns, 4), whole) * whole;
 }
 
@@ -125,7 +126,7 @@ static void run_thin(cj_pool *pool, thin_run *r)
         cj__parallel_for(pool, r->t.rows, ceil_div(r->t.rows, 2), run_thin_rows, r); /* smaller shares would be lower blocks */
         return;
     }
-    const int whole = r->form == THIN_ROW || (r->form != THIN_DOTS && !pool);
+    const int whole = r->form == THIN_ROW || (!are_dots(r->form) && !pool);
     cj__parallel_for(pool, columns, whole ? columns : thin_grain(columns, r->form), run_thin_columns, r);
 }
 
