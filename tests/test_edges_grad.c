@@ -558,6 +558,41 @@ static void flat_powers(UNUSED void **state)
     }
 }
 
+/* What a derivative does not read may be overwritten before it is taken. */
+static void unread_inputs(UNUSED void **state)
+{
+    enum { SUM, MEAN, MEAN_OF_ROWS, SHIFTED, SCALED, TURNED, CASES };
+    static const double slope[CASES] = { 1, 1.0 / 6, 1.0 / 3, 1, 3, 1 };
+    for (int k = 0; k < CASES; k++) {
+        cj_tensor *leaf = cj_require_grad(F(2, 2, 3)), *x = cj_mul_scalar(leaf, 1), *g;
+        cj_tensor *y = k == SUM            ? cj_sum(x)
+                       : k == MEAN         ? cj_mean(x)
+                       : k == MEAN_OF_ROWS ? cj_sum(cj_mean(x, .axes = CJ_AXES(1)))
+                       : k == SHIFTED      ? cj_sum(cj_add_scalar(x, 1))
+                       : k == SCALED       ? cj_sum(cj_mul_scalar(x, 3))
+                                           : cj_sum(cj_t(x));
+        cj_assign_(cj_detach(x), F(7, 2, 3));
+        assert_true(cj_grad(y, &leaf, 1, &g));
+        assert_all(cj_mul_scalar(g, 1 / slope[k]), 1);
+    }
+}
+
+/* The table that `cajal ops` begins with: composites have the derivative of their definition, with kernels and without. */
+static void what_is_differentiable(UNUSED void **state)
+{
+    static const struct {
+        const char *name;
+        bool differentiable;
+    } known[] = { { "add", true }, { "softmax", true }, { "hardtanh", true }, { "mish", true },
+                  { "glu", true }, { "argmax", false }, { "eq", false } };
+    int found = 0;
+    for (int i = 0; i < cj_op_count(); i++)
+        for (int k = 0; k < COUNT(known); k++)
+            if (strcmp(cj_op_at(i).name, known[k].name) == 0)
+                found++, assert_int_equal(cj_op_at(i).differentiable, known[k].differentiable);
+    assert_int_equal(found, COUNT(known));
+}
+
 /* x^y to little more than one unit in the last place, over the whole range of results. */
 static void accurate_powers(UNUSED void **state)
 {
@@ -595,6 +630,8 @@ int main(void)
                                         T(functions_that_give_nothing),
                                         T(checkpoints_reach_outside),
                                         T(flat_powers),
+                                        T(unread_inputs),
+                                        T(what_is_differentiable),
                                         T(accurate_powers) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
