@@ -108,23 +108,23 @@ GEMM_INLINE void pairs_run(const cj_gemm *g, const int V, const int N, const int
 PAIRS(1, 2) PAIRS(2, 2) PAIRS(3, 2) PAIRS(4, 2) PAIRS(5, 2) PAIRS(6, 2) PAIRS(7, 2) PAIRS(8, 2) PAIRS(9, 2) PAIRS(10, 2) PAIRS(11, 2) PAIRS(12, 2)
 PAIRS(1, 3) PAIRS(2, 3) PAIRS(3, 3) PAIRS(4, 3) PAIRS(5, 3) PAIRS(6, 3) PAIRS(7, 3) PAIRS(8, 3)
 PAIRS(1, 4) PAIRS(2, 4) PAIRS(3, 4) PAIRS(4, 4) PAIRS(5, 4) PAIRS(6, 4)
-    /* clang-format on */
 
-    /* Rows [begin, end), in runs of nearly the same length. */
-    static void pairs_rows(void *arg, int64_t begin, int64_t end, int worker)
+typedef void pairs_fn(const cj_gemm *g, int64_t i, int last);
+static pairs_fn *const pairs_runs[PAIRS_COLUMNS - 1][PAIRS_VECTORS] = {
+    {pairs_1x2, pairs_2x2, pairs_3x2, pairs_4x2, pairs_5x2, pairs_6x2, pairs_7x2, pairs_8x2, pairs_9x2, pairs_10x2, pairs_11x2, pairs_12x2},
+    {pairs_1x3, pairs_2x3, pairs_3x3, pairs_4x3, pairs_5x3, pairs_6x3, pairs_7x3, pairs_8x3},
+    {pairs_1x4, pairs_2x4, pairs_3x4, pairs_4x4, pairs_5x4, pairs_6x4}};
+/* clang-format on */
+
+/* Rows [begin, end), in runs of nearly the same length. */
+static void pairs_rows(void *arg, int64_t begin, int64_t end, int worker)
 {
-    static void (*const twos[])(const cj_gemm *, int64_t, int) = { pairs_1x2, pairs_2x2, pairs_3x2, pairs_4x2,  pairs_5x2,  pairs_6x2,
-                                                                   pairs_7x2, pairs_8x2, pairs_9x2, pairs_10x2, pairs_11x2, pairs_12x2 };
-    static void (*const threes[])(const cj_gemm *, int64_t, int) = { pairs_1x3, pairs_2x3, pairs_3x3, pairs_4x3,
-                                                                     pairs_5x3, pairs_6x3, pairs_7x3, pairs_8x3 };
-    static void (*const fours[])(const cj_gemm *, int64_t, int) = { pairs_1x4, pairs_2x4, pairs_3x4, pairs_4x4, pairs_5x4, pairs_6x4 };
     const cj_gemm *g = arg;
-    void (*const *runs)(const cj_gemm *, int64_t, int) = g->n == 2 ? twos : g->n == 3 ? threes : fours;
     const int64_t most = 2 * PAIRS_VECTORS / g->n;
     (void)worker;
     for (int64_t i = begin; i < end;) {
         const int64_t left = ceil_div(end - i, VL), V = ceil_div(left, ceil_div(left, most));
-        runs[V - 1](g, i, (int)min64(VL, end - i - (V - 1) * VL));
+        pairs_runs[g->n - 2][V - 1](g, i, (int)min64(VL, end - i - (V - 1) * VL));
         i += V * VL;
     }
     if (g->tail) call_tail(g, 0, begin, end - begin, 0, g->n);
