@@ -607,7 +607,7 @@ static void gemm_small(cj_pool *pool, const cj_gemm *g)
 static int is_low(const cj_gemm *g)
 {
     if (g->k <= SHORT_K) return g->k * g->n <= L1_FLOATS;
-    return g->m > DIRECT_ROWS && g->k * g->n <= LOW_FLOATS && g->b_row % (PAGE / 2) != 0;
+    return g->m >= LOW_ROWS && g->k * g->n <= LOW_FLOATS && g->b_row % (PAGE / 2) != 0;
 }
 
 static int is_small(const cj_gemm *g)

@@ -11,7 +11,7 @@
 
 enum {
     REST_COLUMNS = 6,      /* no more than these; of a transposed A no more than SWEEP_ROWS */
-    REST_ROWS = 32,        /* no fewer rows: they would not pay for turning the columns of B */
+    REST_ROWS = 20,        /* no fewer rows: they would not pay for turning the columns of B */
     REST_K = 8,            /* nor would a shorter k */
     REST_FLOATS = 1 << 20, /* a larger A comes from too far to be read twice */
     REST_GAIN = 16,        /* a share of the work below 1/16 is not worth it */

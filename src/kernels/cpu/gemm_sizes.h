@@ -64,6 +64,7 @@ enum {
     L1_FLOATS = 8192,        /* ... if B fits in L1, on all threads from ... */
     SHARED_SUMS = 1 << 15,   /* ... so many elements of C on.  So do larger ones with ... */
     SHORT_K = 8,             /* ... this k, or a longer one and ... */
+    LOW_ROWS = 5,            /* ... so many rows and ... */
     LOW_FLOATS = 1 << 17,    /* ... such a B, unless its rows lie whole ... */
     PAGE = 1024,             /* ... or half pages apart */
 };
