@@ -92,6 +92,8 @@ static void losses(void **state)
     BAD("bce_with_logits", "the input is i64, a float type expected", cj_bce_with_logits(I(2, 3), F(2, 3), .weight = F(3)));
     BAD("bce_with_logits", "argument 1 is NULL", cj_bce_with_logits(NULL, F(2, 3)));
     BAD("bce_loss", "argument 1 is NULL", cj_bce_loss(NULL, F(2, 3)));
+    assert_non_null(cj_bce_with_logits(NULL, F(2, 3))); /* poison of the context that the other argument names */
+    cj_clear(c);
     BAD("kl_div", "input [2, 3] and target [3] have different shapes", cj_kl_div(F(2, 3), F(3)));
     BAD("nll_loss", "scores [2, 3] do not fit targets [3]", cj_nll_loss(F(2, 3), I(3)));
     BAD("nll_loss", "target 3 at position 0 is outside [0, 3)", cj_nll_loss(F(1, 3), INDEX(3)));
