@@ -13,7 +13,7 @@
  *   narrow   up to 16 columns and a short k, where masks are free: any number of rows in the ways of the tiny products
  *   short    a k of a few steps, where vectors have 16 lanes: the rows of C are written one after another (gemm_short.h)
  *   rest     a few columns more than whole vectors, where vectors have 16 lanes: they are taken apart (gemm_rest.h), the others in one of these ways
- *   small    B fits in L1 and is row-major, and the product is small or its k or its rows of C make columns a bad share: tiles straight on A, B and C, by rows
+ *   small    B is row-major, and its k is short (is_low), or the product is small and B fits in L1: tiles straight on A, B and C, by rows
  *   flipped  A transposed and few columns: the transposed product is computed in one of the two ways below, and turned
  *   panels   up to BLOCK_ROWS rows: a task takes a slab of panels.  While its first tile reads B where it lies, it writes the packed panel from which
  *            the others read, and the tiles after it prefetch the next panel.  A is read in place, or packed first by all threads if its strides are
@@ -603,7 +603,8 @@ static void gemm_small(cj_pool *pool, const cj_gemm *g)
     else cj__parallel_for(pool, g->m, ceil_div(g->m, few ? 2 : 4), small_rows, (void *)(uintptr_t)g);
 }
 
-/* With a short k the columns of B that a tile reads stay in L1 as they are: a copy would cost more than lines that are crossed, but not more than rows that share their cache sets. */
+/* With a short k the columns of B that a tile reads stay in L1 as they are: a copy would cost more than lines that are crossed, but not more than rows that share
+ * their cache sets. */
 static int is_low(const cj_gemm *g)
 {
     if (g->k <= SHORT_K) return g->k * g->n <= L1_FLOATS;

@@ -141,8 +141,7 @@ static int is_short_row(const cj_gemm *g, int64_t columns)
 /* The sums of a slice have to be fetched from the thread that made them: the more rows the slice has, the less that costs. */
 static int is_sliced(const cj_gemm *g, thin_form form)
 {
-    const int column = is_column(form);
-    const int64_t columns = column ? g->m : g->n, floats = columns * g->k;
+    const int64_t columns = is_column(form) ? g->m : g->n, floats = columns * g->k;
     if (form != THIN_SWEEP && form != THIN_COLUMN_SWEEP) return 0;
     if (is_short_row(g, columns)) return (double)floats >= PARALLEL_THIN;
     return g->m * g->n <= SLICED_SUMS && floats >= SLICED_FLOATS && columns <= (floats >= FAR_FLOATS ? 4 : 3) * g->k;

@@ -129,8 +129,8 @@ static int is_far(const cj_gemm *g)
     return (double)g->m * (double)g->n > FAR_FLOATS;
 }
 
-/* Is A copied as rows before the tasks begin?  The columns of a short one are, even where B is read in place, if rows of B cross cache lines or there are many panels: every tile would
- * take a cache line per step for a few floats of it. */
+/* Is A copied as rows?  The columns of a short one are, even where B is read in place, if rows of B begin inside cache lines or there are many panels: every tile would take a
+ * cache line per step for a few floats of it. */
 static int packs_a(const plan *s, const cj_gemm *g, int awkward)
 {
     if (s->panels < PACK_A_PANELS || g->m <= DIRECT_ROWS || s->work <= TINY) return 0;
