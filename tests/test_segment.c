@@ -152,6 +152,22 @@ static void test_bags(void **state)
         }
 }
 
+/* The maximum of a bag is NaN wherever one of its rows has one, first or last, and the gradient goes to the first of these. */
+static void test_bags_of_nan(void **state)
+{
+    (void)state;
+    cj_ctx *c = cj_ctx_new(NULL);
+    cj_scope s = cj_scope_open(c);
+    cj_tensor *w = cj_require_grad(F64(c, CJ_SHAPE(4, 2), 1, NAN, NAN, 2, 3, 4, NAN, 5)), *g;
+    cj_tensor *y = cj_embedding_bag(w, INTS(c, 0, 1, 2, 3, 2, 0), INTS(c, 0, 4), CJ_COMBINE_MAX); /* rows 0 to 3, then 2 and 0 */
+    assert_true(isnan(value_at(y, 0)) && isnan(value_at(y, 1)) && value_at(y, 2) == 3 && isnan(value_at(y, 3)));
+    assert_true(cj_grad(y, &w, 1, &g, .seed = F64(c, CJ_SHAPE(2, 2), 1, 2, 4, 8)));
+    assert_near(distance(g, F64(c, CJ_SHAPE(4, 2), 0, 10, 1, 0, 4, 0, 0, 0)), 0, 0);
+    assert_ok(c);
+    cj_scope_close(s);
+    cj_ctx_free(c);
+}
+
 static void test_padding_row(void **state)
 {
     (void)state;
@@ -307,8 +323,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_segments), cmocka_unit_test(test_scatter_reduce), cmocka_unit_test(test_scatter_gradients),
-        cmocka_unit_test(test_bags),     cmocka_unit_test(test_padding_row),    cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_masks),    cmocka_unit_test(data_one_hot),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bags),     cmocka_unit_test(test_bags_of_nan),    cmocka_unit_test(test_padding_row),
+        cmocka_unit_test(test_counts),   cmocka_unit_test(test_masks),          cmocka_unit_test(data_one_hot),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -181,8 +181,6 @@ static void build_graph(graph *g, const cj_ew_prog *p, bool wide)
             bool only_next = g->last[made] == next && g->operand[next][2] != made;
             if (wide && (arity_of[p->instr[next].code] == 3 || g->operand[next][0] == g->operand[next][1]))
                 only_next &= g->operand[next][0] == made && g->operand[next][1] != made;
-            for (int k = next + 1; only_next && k < p->n_instr; k++)
-                for (int o = 0; o < 3; o++) only_next &= !(g->live[k] && g->operand[k][o] == made);
             g->in_memory[made] = !only_next;
         }
         for (int o = 0; o < 3; o++) {
