@@ -171,6 +171,10 @@ static void images_and_contractions(void **state)
     BAD("attention_packed", "[2, 4, 20] with 2 heads; [.., T, 3·heads·d] expected", cj_attention_packed(F(2, 4, 20), 2));
     BAD("attention", "the mask [3, 3] does not broadcast to the scores [2, 4, 5]",
         cj_attention(F(2, 4, 8), F(2, 5, 8), F(2, 5, 8), .mask = cj_require_grad(F(3, 3))));
+    BAD("attention", "the mask [4, 3] does not broadcast to the scores [2, 4, 5]", /* its rows fit, its keys do not */
+        cj_attention(F(2, 4, 8), F(2, 5, 8), F(2, 5, 8), .mask = F(4, 3)));
+    BAD("attention", "the mask [3, 5] does not broadcast to the scores [2, 4, 5]",
+        cj_attention(F(2, 4, 8), F(2, 5, 8), F(2, 5, 8), .mask = F(3, 5)));
 }
 
 static void normalisation(void **state)

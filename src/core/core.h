@@ -147,7 +147,7 @@ struct cj_op {
     void (*vjp)(cj_vjp_args *v);
     cj_jvp_rule jvp_rule;
     void (*jvp)(cj_jvp_args *j);
-    /* Composites: the definition in public operators (documentation, derivative of any order, reference). */
+    /* Every composite: its definition in public operators (documentation, derivative of any order, reference). */
     bool (*define)(cj_ctx *c, const void *attrs, cj_tensor *const *in, int nin, cj_tensor **out);
     double (*flops)(const cj_call *call);
     /* Writers: can a product that nobody else reads do what the operator does with input `input`, its result?  And: does that.  Data pointers of g are set only

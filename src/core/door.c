@@ -54,7 +54,6 @@ bool cj__values_at_hand(const cj_call *call, const cj_tensor *x)
 /* Does forward mode, a recording that does not know it, or a device without such a kernel ask for the definition of this composite instead of its fused kernel? */
 static bool wants_definition(cj_ctx *c, const cj_op *op, const void *attrs, cj_tensor *const *in, int nin)
 {
-    if (!op->define) return false;
     if (!op->run || (nin > 0 && in[0]->st->device && !c->backend->find(op->name))) return true;
     if (c->active & 1u << CJ_REC_GRAPH && !c->recorder[CJ_REC_GRAPH].whole(c, op, attrs)) return true;
     if (c->fwd_limit == 0) return false;
