@@ -84,13 +84,13 @@ GEMM_INLINE void set_edge(tile *t, int V, int64_t columns, int in_place)
     if (GEMM_MASKS_ARE_FREE && in_place && V > 1) t->back = t->b_back = VL - t->last;
 }
 
-/* All row tiles of one panel; t holds everything but the rows.  mode B_COPY: the first tile writes the packed panel, from which the others read.  The
+/* All row tiles of one panel; t holds everything but the rows.  mode B_COPY: the first tile writes the packed panel, from which the others read; B_FIRST: it only reads it.  The
  * others (or all) fetch the next panel (t->next, if any) into L2: a column of cache lines each, half of one if there are tiles enough, or else the first
  * of them everything.  turned: A is transposed and lies beyond L1; then the rest of them fetch the lines of A that come after theirs, for one line per step of k is
  * more than a processor foresees, and perhaps another one has just written them. */
 static void panel_rows(tile *t, int V, int64_t rows, int mode, int turned, const cj_gemm *tail, int64_t item, int64_t i, int64_t j0)
 {
-    const int64_t count = ceil_div(rows, tile_rows(V)), R = rows / count, others = mode == B_COPY ? count - 1 : count;
+    const int64_t count = ceil_div(rows, tile_rows(V)), R = rows / count, others = mode == B_COPY || mode == B_FIRST ? count - 1 : count;
     int64_t taller = rows - R * count, ahead = 0;
     int ahead_mode = B_AHEAD;
     const float *next = t->next;
@@ -102,15 +102,16 @@ static void panel_rows(tile *t, int V, int64_t rows, int mode, int turned, const
     int64_t turn = 0;
     for (int64_t left = rows; left > 0;) {
         const int64_t height = taller-- > 0 ? R + 1 : R;
-        if (mode != B_COPY && mode != B_NEAR && mode != B_NEAR_TURNED) {
+        if (mode != B_COPY && mode != B_FIRST && mode != B_NEAR && mode != B_NEAR_TURNED) {
             mode = turn < ahead ? ahead_mode : B_PLAIN;
             if (ahead_mode == B_AHEAD) t->next = next + turn * TILE_LINE;
             else if (ahead_mode == B_AHEAD_HALF) t->next = next + turn / 2 * TILE_LINE + turn % 2 * (t->k / 2) * t->next_row;
             if (mode == B_PLAIN && turned) mode = B_AHEAD, t->next = t->a + TILE_LINE, t->next_row = t->a_col;
             turn++;
         }
-        tiles[V - 1][height - 1][mode](t);
-        if (mode == B_COPY) t->b = t->copy, t->b_row = (int64_t)V * VL, t->b_back = 0, mode = B_PLAIN;
+        tiles[V - 1][height - 1][mode == B_FIRST ? B_PLAIN : mode](t);
+        if (mode == B_COPY) t->b = t->copy, t->b_row = (int64_t)V * VL, t->b_back = 0;
+        if (mode == B_COPY || mode == B_FIRST) mode = B_PLAIN;
         left -= height;
         t->a += height * t->a_row;
         t->c += height * t->c_row;
@@ -164,7 +165,7 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
             }
             const void *b = kind_at(r->b, p0 * g->b_row + j0 * g->b_col, s->kind);
             t.b = b, t.b_row = g->b_row, t.copy = panel;
-            if (s->mode == B_COPIED_BY_TILE) {
+            if (s->mode == B_COPIED_BY_TILE || s->ahead) {
                 const int64_t q1 = q + 1 < panel1 ? q + 1 : final ? panel1 : panel0, p1 = q + 1 < panel1 ? p0 : final ? 0 : p0 + s->kc;
                 if (q1 < s->panels) {
                     int V1;
@@ -187,7 +188,8 @@ static void run_task(const run *r, int64_t i0, int64_t rows, int64_t panel0, int
                 t.relu = g->act == CJ_GEMM_RELU;
             }
             if (s->near) t.next = t.b + NEAR_ROWS * t.b_row, t.next_row = t.b_row;
-            const int mode = s->mode == B_COPIED_BY_TILE ? B_COPY : !s->near ? B_PLAIN : turned ? B_NEAR_TURNED : B_NEAR;
+            const int in_place = !s->near ? (s->ahead ? B_FIRST : B_PLAIN) : turned ? B_NEAR_TURNED : B_NEAR;
+            const int mode = s->mode == B_COPIED_BY_TILE ? B_COPY : in_place;
             /* the rows of each task by themselves: the sign of a NaN follows from the tile that sums it, and the tiles should not from the threads */
             const float *const next = t.next;
             for (int64_t i = 0; i < rows; i += s->block_rows, t.next = next)

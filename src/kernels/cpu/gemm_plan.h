@@ -19,7 +19,7 @@ typedef struct plan {
     int64_t k_blocks, kc;
     b_mode mode;
     int far;                            /* a C beyond the caches, of which a short k leaves no time to wait for */
-    int near;                           /* B_IN_PLACE: its rows are prefetched into L1 */
+    int near, ahead;                    /* B_IN_PLACE: its rows are prefetched into L1; the next panel is, into L2 */
     int64_t a_ld, super_rows;           /* packed A: floats per row of a block of k (0 when A is read where it lies), rows at a time */
     int64_t block_rows, slab;           /* rows and panels of a task */
     int64_t group_panels, group_blocks; /* B_SHARED: panels and blocks of k that are packed at a time */
@@ -38,9 +38,6 @@ GEMM_INLINE int64_t panel_at(const plan *s, int64_t q, int *V)
     return first * VL;
 }
 
-/* Up to so many rows, which are two or three tiles of width 3, B is read where it lies if its rows are prefetched into L1. */
-static int64_t direct_tiles(const cj_gemm *g) { return g->b_row % TILE_LINE != 0 ? THREE_TILES : TWO_TILES; }
-
 /* Vectors of a panel: as many as a tile has registers for.  With 32 of them, tiles of width 3 are nearly as good, and better where the rows fill them and not those of width 4,
  * where a panel then stays in L1, or where there are then as many tasks as threads like. */
 static int64_t panel_width(const plan *s, const cj_gemm *g)
@@ -50,10 +47,10 @@ static int64_t panel_width(const plan *s, const cj_gemm *g)
     if (m <= WIDE_ROWS && s->mode == B_IN_PLACE) return ceil_div(s->vectors, ceil_div(s->vectors, WIDEST));
     if (GEMM_REGISTERS != 32) return TILE_WIDTH;
     if (m >= 7 && m <= 9 && g->n <= 1024) return 3; /* one tile */
-    if (m > DIRECT_ROWS && m <= direct_tiles(g)) return 3;
+    if (m > PACK_A_ROWS && m <= TWO_TILES && s->near) return 3;
     if (copied && m < 4 * full && ceil_div(m, full) * full - m >= 4) return 3; /* tiles of width 4 would have room for four rows more */
     if (m >= THREE_ROWS && (copied ? m <= THREE_MOST : s->near && m <= THREE_NEAR)) return 3;
-    if (m > direct_tiles(g) && four > 4 && four < 16 && four % 2 != 0 && three % 2 == 0) return 3;
+    if (m > TWO_TILES && four > 4 && four < 16 && four % 2 != 0 && three % 2 == 0) return 3;
     return TILE_WIDTH;
 }
 
@@ -120,22 +117,26 @@ static void plan_shared(plan *s, const cj_gemm *g)
     }
 }
 
-/* Is C fetched before it is written, where k is short?  Intel's processors are up to twice as fast with it, AMD's (Zen 5) slower by 5 to 20 %. */
-static int is_far(const cj_gemm *g)
+/* AMD's processors (Zen 5) foresee by themselves what comes; fetched early, it costs them turns. */
+static int is_foreseen(void)
 {
 #if defined __x86_64__
-    if (__builtin_cpu_is("amd")) return 0;
+    return __builtin_cpu_is("amd");
+#else
+    return 0;
 #endif
-    return (double)g->m * (double)g->n > FAR_FLOATS;
 }
+
+/* Is C fetched before it is written, where k is short?  Intel's processors are up to twice as fast with it, AMD's (Zen 5) slower by 5 to 20 %. */
+static int is_far(const cj_gemm *g) { return !is_foreseen() && (double)g->m * (double)g->n > FAR_FLOATS; }
 
 /* Is A copied as rows?  The columns of a short one are, even where B is read in place, if rows of B begin inside cache lines or there are many panels: every tile would take a
  * cache line per step for a few floats of it. */
 static int packs_a(const plan *s, const cj_gemm *g, int awkward)
 {
-    if (s->panels < PACK_A_PANELS || g->m <= DIRECT_ROWS || s->work <= TINY) return 0;
+    if (s->panels < PACK_A_PANELS || g->m <= PACK_A_ROWS || s->work <= TINY) return 0;
     if (awkward && s->mode != B_IN_PLACE) return 1;
-    return g->a_row == 1 && g->a_col != 1 && g->m <= UNEVEN_ROWS && g->k > LONG_K && (g->b_row % TILE_LINE != 0 || s->panels > PACK_A_MOST);
+    return g->a_row == 1 && g->a_col != 1 && g->m <= DIRECT_ROWS && g->k > LONG_K && (g->b_row % TILE_LINE != 0 || s->panels > PACK_A_MOST);
 }
 
 static plan make_plan(const cj_gemm *g, gemm_kind kind)
@@ -144,14 +145,15 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     const int half = kind != GEMM_F32, ragged = !GEMM_MASKS_ARE_FREE && g->n % VL != 0, by_rows = g->b_col == 1 || g->n == 1;
     const int awkward_a = is_awkward(g);
     const int in_l1 = (double)g->k * (double)g->n <= L1_FLOATS && (s.work <= TINY || s.vectors <= TILE_WIDTH);
-    const int prefetched = g->b_row % TILE_LINE != 0 || (double)g->k * (double)g->n <= L2_FLOATS;
-    const int64_t direct_rows = GEMM_REGISTERS == 32 && prefetched ? direct_tiles(g) : DIRECT_ROWS;
+    const int prefetched = (double)g->k * (double)g->n <= L2_FLOATS;
+    const int64_t direct_rows = g->b_row % PAGE == 0 ? DIRECT_PAGED : DIRECT_ROWS;
     const int in_l2 = GEMM_REGISTERS == 32 && (double)g->k * (double)g->n <= L2_FLOATS && !awkward_a &&
                       g->m <= (g->b_row % TILE_LINE == 0 ? NEAR_B_ROWS : UNEVEN_ROWS);
     if (half || !by_rows || ragged) s.mode = B_PACKED;
     else s.mode = g->m <= direct_rows || in_l1 || in_l2 ? B_IN_PLACE : B_COPIED_BY_TILE;
     const int close = in_l1 || (g->m > direct_rows && g->b_row % TILE_LINE == 0 && (double)g->k * (double)g->n <= NEAR_FLOATS);
     s.near = s.mode == B_IN_PLACE && !close && prefetched;
+    s.ahead = s.mode == B_IN_PLACE && !prefetched && GEMM_REGISTERS == 32 && !is_foreseen();
     plan_panels(&s, g);
     s.far = is_far(g);
     const int deep = awkward_a && g->a_col != 1 && g->m >= DEEP_ROWS && g->k >= DEEP;

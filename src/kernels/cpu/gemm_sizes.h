@@ -22,14 +22,17 @@ enum {
     BLOCK_ROWS = 640,   /* rows of A of one task: 640 * KC_FEW_ROWS floats are 480 KiB of L2 */
     NEAR_B_ROWS = 480,  /* the same where B stays in L2 */
     PACK_A_PANELS = 3,  /* from this many panels on, copying A pays for itself, ... */
-    PACK_A_MOST = 8,    /* ... or from more than this many */
+    PACK_A_MOST = 8,    /* ... or from more than this many, ... */
     EVENED_PANELS = 16, /* fewer panels than these should be even in number */
-    DIRECT_ROWS = 12,   /* up to this many rows B is read where it lies: a copy would be used once or twice ... */
-    TWO_TILES = 18,     /* ... and up to this many, if its rows are prefetched into L1, ... */
-    THREE_TILES = 27,   /* ... or this many where they do not begin on cache lines, which makes the copy dearer */
-    THREE_ROWS = 28,    /* from this many rows on ... */
-    THREE_MOST = 128,   /* ... up to this many, panels that tiles copy are three vectors wide, ... */
-    THREE_NEAR = 48,    /* ... and up to this many those that are read where they lie */
+    PACK_A_ROWS = 12,   /* ... and from more than this many rows on */
+    DIRECT_ROWS =
+        GEMM_REGISTERS == 32 ? 128 : 12, /* up to this many rows B is read where it lies: of a panel, L2 holds as much as of a copy, ... */
+    DIRECT_PAGED =
+        GEMM_REGISTERS == 32 ? 36 : 12, /* ... or up to this many if its rows lie whole pages apart, where they share few sets of it */
+    TWO_TILES = 18,                     /* so many rows are two tiles of width 3 */
+    THREE_ROWS = 28,                    /* from this many rows on ... */
+    THREE_MOST = 128,                   /* ... up to this many, panels that tiles copy are three vectors wide, ... */
+    THREE_NEAR = 48,                    /* ... and up to this many those that are read where they lie */
     UNEVEN_ROWS =
         64, /* up to this many rows a B in L2 is read where it lies even if its rows do not begin on cache lines, and columns of A are copied */
     SHARED_ROWS = 240,              /* about so many rows per task when B is packed for all: 480 KiB of A */
