@@ -47,10 +47,10 @@ static int64_t panel_width(const plan *s, const cj_gemm *g)
     if (m <= WIDE_ROWS && s->mode == B_IN_PLACE) return ceil_div(s->vectors, ceil_div(s->vectors, WIDEST));
     if (GEMM_REGISTERS != 32) return TILE_WIDTH;
     if (m >= 7 && m <= 9 && g->n <= 1024) return 3; /* one tile */
-    if (m > PACK_A_ROWS && m <= TWO_TILES && s->near) return 3;
+    if (m > PACK_A_ROWS && m <= THREE_TILES) return 3;
     if (copied && m < 4 * full && ceil_div(m, full) * full - m >= 4) return 3; /* tiles of width 4 would have room for four rows more */
     if (m >= THREE_ROWS && (copied ? m <= THREE_MOST : s->near && m <= THREE_NEAR)) return 3;
-    if (m > TWO_TILES && four > 4 && four < 16 && four % 2 != 0 && three % 2 == 0) return 3;
+    if (m > THREE_TILES && four > 4 && four < 16 && four % 2 != 0 && three % 2 == 0) return 3;
     return TILE_WIDTH;
 }
 

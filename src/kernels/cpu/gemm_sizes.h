@@ -29,7 +29,7 @@ enum {
         GEMM_REGISTERS == 32 ? 128 : 12, /* up to this many rows B is read where it lies: of a panel, L2 holds as much as of a copy, ... */
     DIRECT_PAGED =
         GEMM_REGISTERS == 32 ? 36 : 12, /* ... or up to this many if its rows lie whole pages apart, where they share few sets of it */
-    TWO_TILES = 18,                     /* so many rows are two tiles of width 3 */
+    THREE_TILES = 27,                   /* so many rows are three tiles of width 3 */
     THREE_ROWS = 28,                    /* from this many rows on ... */
     THREE_MOST = 128,                   /* ... up to this many, panels that tiles copy are three vectors wide, ... */
     THREE_NEAR = 48,                    /* ... and up to this many those that are read where they lie */
