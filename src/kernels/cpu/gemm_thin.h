@@ -396,11 +396,11 @@ GEMM_INLINE void sweep_rows(const thin *t, const int R, const int P, int64_t p, 
         return first;                                                                                                                      \
     }
 #if GEMM_REGISTERS == 32
-enum { RUN_STEPS = 8, RUN_VECTORS = 16 }; /* of k, and of a run */
+enum { RUN_STEPS = 8, RUN_VECTORS = 16, RUN_SHORT = 640 }; /* of k, and of a run; up to so many floats a row is short */
 
-/* V vectors of one row of y from column j on, in registers while P rows of w are read one after another.  Prefetching the next line brings 43 instead of 30 bytes per cycle out of
- * the second-level cache of Zen 5.  V and P are constants at every call. */
-GEMM_INLINE void sweep_run(const thin *t, const int V, const int P, int64_t p, int64_t j, int first)
+/* V vectors of one row of y from column j on, in registers while P rows of w are read one after another, and what lies `ahead` of them is fetched: the next line, which brings 43
+ * instead of 30 bytes per cycle out of the second-level cache of Zen 5, or, of short rows, the next rows.  V and P are constants at every call. */
+GEMM_INLINE void sweep_run(const thin *t, const int V, const int P, int64_t p, int64_t j, int first, int64_t ahead)
 {
     const float *w = t->w + p * t->w_row + j;
     float *y = t->y + j;
@@ -413,7 +413,7 @@ GEMM_INLINE void sweep_run(const thin *t, const int V, const int P, int64_t p, i
     for (int q = 0; q < P; q++, w += t->w_row) {
 #pragma GCC unroll 16
         for (int v = 0; v < V; v++) {
-            __builtin_prefetch(w + (v + 1) * VL);
+            __builtin_prefetch(w + v * VL + ahead);
             vf ws = vload(w + v * VL);
             VKEEP(ws); /* where lines are crossed, a load by itself is quicker */
             s[v] = vfma(x[q], ws, s[v]);
@@ -426,11 +426,12 @@ GEMM_INLINE void sweep_run(const thin *t, const int V, const int P, int64_t p, i
 /* Columns [j0, j1) of one row, whole vectors, and those that are left, whose sums are in `rest`: what was stored under a mask would be slow to be loaded again. */
 GEMM_INLINE vf sweep_steps(const thin *t, const int P, int64_t p, int64_t j0, int64_t j1, int lanes, vf rest, int first)
 {
+    const int64_t ahead = t->w_row <= RUN_SHORT ? RUN_STEPS * t->w_row : VL;
     int64_t j = j0;
-    for (; j + RUN_VECTORS * VL <= j1; j += RUN_VECTORS * VL) sweep_run(t, RUN_VECTORS, P, p, j, first);
+    for (; j + RUN_VECTORS * VL <= j1; j += RUN_VECTORS * VL) sweep_run(t, RUN_VECTORS, P, p, j, first, ahead);
 #pragma GCC unroll 4
     for (int V = RUN_VECTORS / 2; V > 0; V /= 2)
-        if (j + V * VL <= j1) sweep_run(t, V, P, p, j, first), j += V * VL;
+        if (j + V * VL <= j1) sweep_run(t, V, P, p, j, first, ahead), j += V * VL;
     if (lanes == 0) return rest;
     const float *w = t->w + p * t->w_row + j1;
 #pragma GCC unroll 8
