@@ -513,6 +513,21 @@ CASE(half_gumbel)
     assert_int_equal(cj_dtype_of(y), CJ_BF16);
 }
 
+/* Stirling's terms of the Poisson loss are for counts above 1: there is none at 1, and the gradient of the count, which does not go through them there, is -x. */
+CASE(counts_up_to_one)
+{
+    cj_tensor *x = cj_randn(c, CJ_SHAPE(4), CJ_F64), *y = cj_require_grad(F64(c, CJ_SHAPE(4), 0, 0.5, 1, 3)), *g;
+    cj_tensor *loss = cj_poisson_nll_loss(x, y, .reduction = CJ_NONE, .full = true);
+    cj_tensor *without = cj_poisson_nll_loss(x, y, .reduction = CJ_NONE), *terms = cj_sub(loss, without);
+    assert_true(cj_grad(cj_sum(loss), &y, 1, &g));
+    for (int i = 0; i < 3; i++) {
+        assert_true(value_at(terms, i) == 0);
+        assert_near(value_at(g, i), -value_at(x, i), 1e-15);
+    }
+    assert_near(value_at(terms, 3), 3 * log(3) - 3 + 0.5 * log(6 * acos(-1)), 1e-14);
+    assert_near(value_at(g, 3), -value_at(x, 3) + log(3) + 1.0 / 6, 1e-14);
+}
+
 /* Channels, classes and elements that are not there; shapes that fit in number only; arguments that are missing. */
 static void nothing_there(void **state)
 {
@@ -549,10 +564,10 @@ static void nothing_there(void **state)
 int main(void)
 {
 #define T cmocka_unit_test
-    const struct CMUnitTest tests[] = { T(all_calls),          T(attention_refuses), T(recurrence_refuses), T(normalisation_refuses),
-                                        T(activations_refuse), T(losses_refuse),     T(attention_without),  T(packed_mask),
-                                        T(captured_lengths),   T(one_bias),          T(half_tangents),      T(norms_without),
-                                        T(running_statistics), T(loss_options),      T(half_gumbel),        T(nothing_there),
-                                        T(documented_defaults) };
+    const struct CMUnitTest tests[] = { T(all_calls),           T(attention_refuses), T(recurrence_refuses), T(normalisation_refuses),
+                                        T(activations_refuse),  T(losses_refuse),     T(attention_without),  T(packed_mask),
+                                        T(captured_lengths),    T(one_bias),          T(half_tangents),      T(norms_without),
+                                        T(running_statistics),  T(loss_options),      T(half_gumbel),        T(nothing_there),
+                                        T(documented_defaults), T(counts_up_to_one) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
