@@ -165,9 +165,13 @@ static void run_slice(void *arg, int64_t begin, int64_t end, int worker)
     (void)worker;
     for (int64_t s = begin; s < end; s++) {
         const int64_t p = s * length;
-        thin t = {
-            .rows = r->t->rows, .columns = r->t->columns, .x_row = r->t->x_row, .x_col = r->t->x_col, .w_row = r->t->w_row, .y_col = 1
-        };
+        thin t = { .rows = r->t->rows,
+                   .columns = r->t->columns,
+                   .x_row = r->t->x_row,
+                   .x_col = r->t->x_col,
+                   .w_row = r->t->w_row,
+                   .y_col = 1,
+                   .near = r->t->near };
         t.k = p < r->t->k ? min64(length, r->t->k - p) : 0;
         t.x = r->t->x + p * t.x_col, t.w = r->t->w + p * t.w_row;
         t.y = r->sums + s * t.rows * t.columns, t.y_row = t.columns;
@@ -212,6 +216,7 @@ static void gemm_thin(cj_pool *pool, const cj_gemm *g, thin_form form, float *wo
                   .x_col = column ? g->b_row : g->a_col,
                   .y_row = column ? 0 : g->c_row,
                   .y_col = column ? g->c_row : 1 };
+    r.t.near = r.t.columns * g->k <= L2_FLOATS;
     r.t.w_row = form == THIN_DOTS ? g->b_col : form == THIN_COLUMN_DOTS ? g->a_row : form == THIN_COLUMN_SWEEP ? g->a_col : g->b_row;
     const double work = (double)g->m * (double)g->n * (double)g->k, shared = form == THIN_SWEEP ? PARALLEL_NEAR : PARALLEL_THIN;
     if (work < shared && !is_sliced(g, form)) {

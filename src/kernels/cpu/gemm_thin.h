@@ -39,6 +39,7 @@ typedef struct thin {
     const float *bias;
     int64_t bias_row, bias_col;
     int add, relu;
+    int near; /* sweep: w fits in the second-level cache */
 } thin;
 
 GEMM_INLINE float thin_finish(const thin *t, float sum, int64_t i, int64_t j)
@@ -396,27 +397,30 @@ GEMM_INLINE void sweep_rows(const thin *t, const int R, const int P, int64_t p, 
         return first;                                                                                                                      \
     }
 #if GEMM_REGISTERS == 32
-enum { RUN_STEPS = 8, RUN_VECTORS = 16, RUN_SHORT = 640 }; /* of k, and of a run; up to so many floats a row is short */
+enum {
+    RUN_STEPS = 8,
+    RUN_VECTORS = 16,
+    RUN_SHORT = 640
+}; /* of k, twice as many where w is near, and of a run; up to so many floats a row is short */
 
 /* V vectors of one row of y from column j on, in registers while P rows of w are read one after another, and what lies `ahead` of them is fetched: the next line, which brings 43
  * instead of 30 bytes per cycle out of the second-level cache of Zen 5, or, of short rows, the next rows.  V and P are constants at every call. */
 GEMM_INLINE void sweep_run(const thin *t, const int V, const int P, int64_t p, int64_t j, int first, int64_t ahead)
 {
-    const float *w = t->w + p * t->w_row + j;
+    const float *w = t->w + p * t->w_row + j, *x = t->x + p * t->x_col;
     float *y = t->y + j;
-    vf x[RUN_STEPS], s[RUN_VECTORS];
-#pragma GCC unroll 8
-    for (int q = 0; q < P; q++) x[q] = vset1(t->x[(p + q) * t->x_col]);
+    vf s[RUN_VECTORS];
 #pragma GCC unroll 16
     for (int v = 0; v < V; v++) s[v] = first ? vzero() : vload(y + v * VL);
-#pragma GCC unroll 8
-    for (int q = 0; q < P; q++, w += t->w_row) {
+#pragma GCC unroll 16
+    for (int q = 0; q < P; q++, w += t->w_row, x += t->x_col) {
+        const vf xs = vset1(*x);
 #pragma GCC unroll 16
         for (int v = 0; v < V; v++) {
             __builtin_prefetch(w + v * VL + ahead);
             vf ws = vload(w + v * VL);
             VKEEP(ws); /* where lines are crossed, a load by itself is quicker */
-            s[v] = vfma(x[q], ws, s[v]);
+            s[v] = vfma(xs, ws, s[v]);
         }
     }
 #pragma GCC unroll 16
@@ -426,7 +430,7 @@ GEMM_INLINE void sweep_run(const thin *t, const int V, const int P, int64_t p, i
 /* Columns [j0, j1) of one row, whole vectors, and those that are left, whose sums are in `rest`: what was stored under a mask would be slow to be loaded again. */
 GEMM_INLINE vf sweep_steps(const thin *t, const int P, int64_t p, int64_t j0, int64_t j1, int lanes, vf rest, int first)
 {
-    const int64_t ahead = t->w_row <= RUN_SHORT ? RUN_STEPS * t->w_row : VL;
+    const int64_t ahead = t->w_row <= RUN_SHORT && !t->near ? RUN_STEPS * t->w_row : VL;
     int64_t j = j0;
     for (; j + RUN_VECTORS * VL <= j1; j += RUN_VECTORS * VL) sweep_run(t, RUN_VECTORS, P, p, j, first, ahead);
 #pragma GCC unroll 4
@@ -434,7 +438,7 @@ GEMM_INLINE vf sweep_steps(const thin *t, const int P, int64_t p, int64_t j0, in
         if (j + V * VL <= j1) sweep_run(t, V, P, p, j, first, ahead), j += V * VL;
     if (lanes == 0) return rest;
     const float *w = t->w + p * t->w_row + j1;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int q = 0; q < P; q++, w += t->w_row) rest = vfma(vset1(t->x[(p + q) * t->x_col]), vload_some(w, lanes), rest);
     return rest;
 }
@@ -445,6 +449,8 @@ static __attribute__((noinline)) int sweep_1(const thin *t, int64_t j0, int64_t 
     const int64_t whole = j1 - lanes;
     vf rest = lanes == 0 || first ? vzero() : vload_some(t->y + whole, lanes);
     int64_t p = 0;
+    for (; t->near && p + 2 * RUN_STEPS <= t->k; p += 2 * RUN_STEPS, first = 0)
+        rest = sweep_steps(t, 2 * RUN_STEPS, p, j0, whole, lanes, rest, first);
     for (; p + RUN_STEPS <= t->k; p += RUN_STEPS, first = 0) rest = sweep_steps(t, RUN_STEPS, p, j0, whole, lanes, rest, first);
     if (p + RUN_STEPS / 2 <= t->k) rest = sweep_steps(t, RUN_STEPS / 2, p, j0, whole, lanes, rest, first), p += RUN_STEPS / 2, first = 0;
     for (; p < t->k; p++, first = 0) rest = sweep_steps(t, 1, p, j0, whole, lanes, rest, first);
