@@ -398,10 +398,10 @@ GEMM_INLINE void sweep_rows(const thin *t, const int R, const int P, int64_t p, 
     }
 #if GEMM_REGISTERS == 32
 enum {
-    RUN_STEPS = 8,
-    RUN_VECTORS = 16,
-    RUN_SHORT = 640
-}; /* of k, twice as many where w is near, and of a run; up to so many floats a row is short */
+    RUN_STEPS = 8,    /* of k in one go, twice as many where w is near */
+    RUN_VECTORS = 16, /* of a run */
+    RUN_SHORT = 640   /* floats of a row: up to so many it is short */
+};
 
 /* V vectors of one row of y from column j on, in registers while P rows of w are read one after another, and what lies `ahead` of them is fetched: the next line, which brings 43
  * instead of 30 bytes per cycle out of the second-level cache of Zen 5, or, of short rows, the next rows.  V and P are constants at every call. */
