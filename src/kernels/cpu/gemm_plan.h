@@ -117,16 +117,6 @@ static void plan_shared(plan *s, const cj_gemm *g)
     }
 }
 
-/* AMD's processors (Zen 5) foresee by themselves what comes; fetched early, it costs them turns. */
-static int is_foreseen(void)
-{
-#if defined __x86_64__
-    return __builtin_cpu_is("amd");
-#else
-    return 0;
-#endif
-}
-
 /* Is C fetched before it is written, where k is short?  Intel's processors are up to twice as fast with it, AMD's (Zen 5) slower by 5 to 20 %. */
 static int is_far(const cj_gemm *g) { return !is_foreseen() && (double)g->m * (double)g->n > FAR_FLOATS; }
 
@@ -145,24 +135,25 @@ static plan make_plan(const cj_gemm *g, gemm_kind kind)
     const int half = kind != GEMM_F32, ragged = !GEMM_MASKS_ARE_FREE && g->n % VL != 0, by_rows = g->b_col == 1 || g->n == 1;
     const int awkward_a = is_awkward(g);
     const int in_l1 = (double)g->k * (double)g->n <= L1_FLOATS && (s.work <= TINY || s.vectors <= TILE_WIDTH);
-    const int prefetched = (double)g->k * (double)g->n <= L2_FLOATS;
-    const int64_t direct_rows = g->b_row % PAGE == 0 ? DIRECT_PAGED : DIRECT_ROWS;
-    const int in_l2 = GEMM_REGISTERS == 32 && (double)g->k * (double)g->n <= L2_FLOATS && !awkward_a &&
-                      g->m <= (g->b_row % TILE_LINE == 0 ? NEAR_B_ROWS : UNEVEN_ROWS);
+    const int in_reach = (double)g->k * (double)g->n <= L2_FLOATS, even = g->b_row % TILE_LINE == 0;
+    const int in_l2 = GEMM_REGISTERS == 32 && in_reach && !awkward_a && g->m <= (even ? NEAR_B_ROWS : UNEVEN_ROWS);
+    const int direct = g->m <= DIRECT_LEAST || in_l1 || in_l2;
+    const int foreseen = is_foreseen() && g->m <= (g->b_row % PAGE == 0 ? DIRECT_PAGED : DIRECT_ROWS);
     if (half || !by_rows || ragged) s.mode = B_PACKED;
-    else s.mode = g->m <= direct_rows || in_l1 || in_l2 ? B_IN_PLACE : B_COPIED_BY_TILE;
-    const int close = in_l1 || (g->m > direct_rows && g->b_row % TILE_LINE == 0 && (double)g->k * (double)g->n <= NEAR_FLOATS);
-    s.near = s.mode == B_IN_PLACE && !close && prefetched;
-    s.ahead = s.mode == B_IN_PLACE && !prefetched && GEMM_REGISTERS == 32 && !is_foreseen();
+    else s.mode = direct || foreseen ? B_IN_PLACE : B_COPIED_BY_TILE;
+    const int close = in_l1 || (g->m > THREE_TILES && even && (double)g->k * (double)g->n <= NEAR_FLOATS);
+    s.near = s.mode == B_IN_PLACE && !close && (in_reach || (!even && !foreseen));
+    s.ahead = s.mode == B_IN_PLACE && !in_reach && !foreseen && g->m > PACK_A_ROWS;
     plan_panels(&s, g);
     s.far = is_far(g);
     const int deep = awkward_a && g->a_col != 1 && g->m >= DEEP_ROWS && g->k >= DEEP;
     const int shared = !half && s.mode != B_IN_PLACE && s.work > TINY && (g->m > BLOCK_ROWS || deep);
 
-    const int64_t kc = shared && is_turned(g)           ? KC_TURNED
-                       : shared || s.mode == B_IN_PLACE ? KC
-                       : g->m > FEW_ROWS                ? KC_FEW_ROWS
-                                                        : KC_LEAST_ROWS;
+    /* the same where B is foreseen, so that the sums are */
+    const int64_t kc = shared && is_turned(g)                       ? KC_TURNED
+                       : shared || (s.mode == B_IN_PLACE && direct) ? KC
+                       : g->m > FEW_ROWS                            ? KC_FEW_ROWS
+                                                                    : KC_LEAST_ROWS;
     s.k_blocks = g->k > 0 ? ceil_div(g->k, kc) : 1;
     s.kc = (ceil_div(g->k, s.k_blocks) + 15) & ~(int64_t)15;
     if (shared) {

@@ -25,11 +25,12 @@ enum {
     PACK_A_MOST = 8,    /* ... or from more than this many, ... */
     EVENED_PANELS = 16, /* fewer panels than these should be even in number */
     PACK_A_ROWS = 12,   /* ... and from more than this many rows on */
-    DIRECT_ROWS =
-        GEMM_REGISTERS == 32 ? 128 : 12, /* up to this many rows B is read where it lies: of a panel, L2 holds as much as of a copy, ... */
+    THREE_TILES = 27,   /* so many rows are three tiles of width 3, and ... */
+    DIRECT_LEAST =
+        GEMM_REGISTERS == 32 ? THREE_TILES : 12,   /* ... up to this many B is read where it lies; where what comes is foreseen ... */
+    DIRECT_ROWS = GEMM_REGISTERS == 32 ? 128 : 12, /* ... up to this many: of a panel, L2 holds as much as of a copy, ... */
     DIRECT_PAGED =
         GEMM_REGISTERS == 32 ? 36 : 12, /* ... or up to this many if its rows lie whole pages apart, where they share few sets of it */
-    THREE_TILES = 27,                   /* so many rows are three tiles of width 3 */
     THREE_ROWS = 28,                    /* from this many rows on ... */
     THREE_MOST = 128,                   /* ... up to this many, panels that tiles copy are three vectors wide, ... */
     THREE_NEAR = 48,                    /* ... and up to this many those that are read where they lie */
@@ -78,6 +79,16 @@ static const double PARALLEL_NARROW = 8e4; /* the same for those of up to 16 col
 static const double PARALLEL_NEAR = 1e5;   /* the same for those whose few rows share what they read */
 static const double ITEM_WORK = 2e7;       /* batch items below this run whole on one thread each */
 static const int64_t PACKED_A_LIMIT = 2 << 20; /* floats of A packed at a time */
+
+/* AMD's processors (Zen 5) foresee what comes; what is fetched early costs them turns.  Chooses between ways with the same sums only, for the bits shall not depend on it. */
+GEMM_INLINE int is_foreseen(void)
+{
+#if defined __x86_64__
+    return __builtin_cpu_is("amd");
+#else
+    return 0;
+#endif
+}
 
 GEMM_INLINE int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 GEMM_INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

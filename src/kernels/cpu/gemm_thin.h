@@ -12,6 +12,7 @@
 #define CJ_KERNELS_CPU_GEMM_THIN_H
 
 #include "kernels/cpu/gemm_simd.h"
+#include "kernels/cpu/gemm_sizes.h"
 
 enum {
     THIN_LINE = 16,                                 /* floats in a cache line */
@@ -21,7 +22,8 @@ enum {
     DOTS_CHAINED = 192,                             /* from this k, up to ... */
     DOTS_LONG = 4096,                               /* ... this one and with ... */
     DOTS_FAR = 1 << 15,                             /* ... such a matrix, the dot products with one row have ... */
-    DOTS_CHAINS = 4,                                /* ... so many chains of sums, ... */
+    DOTS_CHAINS = 4,                                /* ... so many chains of sums, */
+    DOTS_STREAMS = GEMM_REGISTERS == 32 ? 4 : 2,    /* rows of w at a time, ... */
     DOTS_AHEAD = 2048,                              /* ... and fetch what lies so many floats ahead */
     ROW_VECTORS = GEMM_REGISTERS == 32 ? 28 : 12,   /* vectors of a row that are summed in registers over all of k; of a longer one ... */
     ROW_BLOCK = GEMM_REGISTERS / 2                  /* ... so many at a time */
@@ -201,45 +203,63 @@ static __attribute__((noinline)) void dots_row_long(const thin *t, int64_t j0)
 static __attribute__((noinline)) void dots_row_even(const thin *t, int64_t j) { dots_row(t, 0, j); }
 static __attribute__((noinline)) void dots_row_uneven(const thin *t, int64_t j) { dots_row(t, 1, j); }
 
-/* k products, lane by lane: vector q of them goes to chain q % DOTS_CHAINS, what is left of one to the last.  One stream of memory: the second- and third-level caches of Zen 5 give
- * 5 to 15 % more to it than to four. */
-GEMM_INLINE vf dots_run(const float *x, const float *w, const int ragged, int64_t k)
+/* The sums of k products of x with each of S rows of w, lane by lane: vector q of them goes to chain q % DOTS_CHAINS, what is left of one to the last.  One row at a time is one
+ * stream of memory, to which Zen 5 gives 5 to 15 % more, and Intel's processors a third less than to four.  S and ragged (is anything left?) are constants at every call. */
+GEMM_INLINE void dots_run(const float *x, const float *w, int64_t w_row, const int S, const int ragged, int64_t k, vf *sum)
 {
-    vf acc[DOTS_CHAINS];
+    vf acc[DOTS_STREAMS][DOTS_CHAINS];
 #pragma GCC unroll 4
-    for (int h = 0; h < DOTS_CHAINS; h++) acc[h] = vzero();
+    for (int s = 0; s < S; s++) {
+#pragma GCC unroll 4
+        for (int h = 0; h < DOTS_CHAINS; h++) acc[s][h] = vzero();
+    }
     int64_t p = 0;
     for (; p + DOTS_CHAINS * VL <= k; p += DOTS_CHAINS * VL) {
 #pragma GCC unroll 4
         for (int h = 0; h < DOTS_CHAINS; h++) {
-            __builtin_prefetch(w + p + h * VL + DOTS_AHEAD);
-            acc[h] = vfma(vload(x + p + h * VL), vload(w + p + h * VL), acc[h]);
+            const vf xs = vload(x + p + h * VL);
+#pragma GCC unroll 4
+            for (int s = 0; s < S; s++) {
+                if (S == 1) __builtin_prefetch(w + p + h * VL + DOTS_AHEAD);
+                acc[s][h] = vfma(xs, vload(w + s * w_row + p + h * VL), acc[s][h]);
+            }
         }
     }
 #pragma GCC unroll 3
     for (int h = 0; ragged && h < DOTS_CHAINS - 1; h++) {
         if (p + VL > k) break;
-        acc[h] = vfma(vload(x + p), vload(w + p), acc[h]), p += VL;
+        const vf xs = vload(x + p);
+#pragma GCC unroll 4
+        for (int s = 0; s < S; s++) acc[s][h] = vfma(xs, vload(w + s * w_row + p), acc[s][h]);
+        p += VL;
     }
-    if (ragged && p < k)
-        acc[DOTS_CHAINS - 1] = vfma(vload_some(x + p, (int)(k - p)), vload_some(w + p, (int)(k - p)), acc[DOTS_CHAINS - 1]);
-    return vadd(vadd(acc[0], acc[1]), vadd(acc[2], acc[3]));
+    if (ragged && p < k) {
+        const int lanes = (int)(k - p), last = DOTS_CHAINS - 1;
+        const vf xs = vload_some(x + p, lanes);
+#pragma GCC unroll 4
+        for (int s = 0; s < S; s++) acc[s][last] = vfma(xs, vload_some(w + s * w_row + p, lanes), acc[s][last]);
+    }
+#pragma GCC unroll 4
+    for (int s = 0; s < S; s++) sum[s] = vadd(vadd(acc[s][0], acc[s][1]), vadd(acc[s][2], acc[s][3]));
 }
 
-/* One row of x by the rows of w one after another, for columns [j0, j1) of y. */
-GEMM_INLINE void dots_row_chained(const thin *t, const int ragged, int64_t j0, int64_t j1)
+/* One row of x by the rows of w, S of them at a time, for columns [j0, j1) of y. */
+GEMM_INLINE void dots_row_chained(const thin *t, const int S, const int ragged, int64_t j0, int64_t j1)
 {
     for (int64_t j = j0; j < j1; j += VL) {
         const int count = j + VL <= j1 ? VL : (int)(j1 - j);
         vf acc[VL];
         if (count < VL)
             for (int s = 0; s < VL; s++) acc[s] = vzero();
-        for (int s = 0; s < count; s++) acc[s] = dots_run(t->x, t->w + (j + s) * t->w_row, ragged, t->k);
+        int s = 0;
+        for (; s + S <= count; s += S) dots_run(t->x, t->w + (j + s) * t->w_row, t->w_row, S, ragged, t->k, acc + s);
+        for (; s < count; s++) dots_run(t->x, t->w + (j + s) * t->w_row, t->w_row, 1, 1, t->k, acc + s);
         dots_row_finish(t, acc, j, count);
     }
 }
-static __attribute__((noinline)) void dots_row_whole(const thin *t, int64_t j0, int64_t j1) { dots_row_chained(t, 0, j0, j1); }
-static __attribute__((noinline)) void dots_row_ragged(const thin *t, int64_t j0, int64_t j1) { dots_row_chained(t, 1, j0, j1); }
+static __attribute__((noinline)) void dots_row_whole(const thin *t, int64_t j0, int64_t j1) { dots_row_chained(t, 1, 0, j0, j1); }
+static __attribute__((noinline)) void dots_row_ragged(const thin *t, int64_t j0, int64_t j1) { dots_row_chained(t, 1, 1, j0, j1); }
+static __attribute__((noinline)) void dots_rows(const thin *t, int64_t j0, int64_t j1) { dots_row_chained(t, DOTS_STREAMS, 1, j0, j1); }
 
 GEMM_INLINE int is_chained(const thin *t)
 {
@@ -326,7 +346,8 @@ static void dots(const thin *t, int64_t j0, int64_t j1)
 {
     int64_t j = j0;
     if (is_chained(t)) {
-        if (t->k % (DOTS_CHAINS * VL) == 0) dots_row_whole(t, j0, j1);
+        if (!is_foreseen()) dots_rows(t, j0, j1);
+        else if (t->k % (DOTS_CHAINS * VL) == 0) dots_row_whole(t, j0, j1);
         else dots_row_ragged(t, j0, j1);
         return;
     }
