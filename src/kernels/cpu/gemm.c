@@ -17,7 +17,7 @@
  *   flipped  A transposed and few columns: the transposed product is computed in one of the two ways below, and turned
  *   panels   up to BLOCK_ROWS rows: a task takes a slab of panels.  While its first tile reads B where it lies, it writes the packed panel from which
  *            the others read, and the tiles after it prefetch the next panel.  A is read in place, or packed first by all threads if its strides are
- *            awkward.  With few rows (direct_tiles) or a B in L2 it is only read in place, its next rows prefetched into L1
+ *            awkward.  With few rows (DIRECT_LEAST, DIRECT_ROWS) or a B in L2 it is only read in place; out of L2, its next rows are prefetched into L1
  *   shared   more rows: all threads pack a group of B, then each takes blocks of rows, which it packs for itself if their strides are awkward.  The
  *            rows of a transposed A are taken a strip at a time, and the tiles of the first panel copy what they read of it for those of the others
  *

@@ -17,25 +17,26 @@ enum {
     TURNED_SUMS = 1 << 20, /* ... up to so many elements (and m*n*k up to TURNED_WORK); copies are shared by ... */
     TURNED_PANELS = 8,     /* ... up to so many panels */
     FEW_ROWS = 48,
-    HALVES = 14,        /* rows of a panel that are worth a second thread, ... */
-    PACKED_HALVES = 32, /* ... and where it packs the panel once more */
-    BLOCK_ROWS = 640,   /* rows of A of one task: 640 * KC_FEW_ROWS floats are 480 KiB of L2 */
-    NEAR_B_ROWS = 480,  /* the same where B stays in L2 */
-    PACK_A_PANELS = 3,  /* from this many panels on, copying A pays for itself, ... */
-    PACK_A_MOST = 8,    /* ... or from more than this many, ... */
-    EVENED_PANELS = 16, /* fewer panels than these should be even in number */
-    PACK_A_ROWS = 12,   /* ... and from more than this many rows on */
-    THREE_TILES = 27,   /* so many rows are three tiles of width 3, and ... */
-    DIRECT_LEAST =
-        GEMM_REGISTERS == 32 ? THREE_TILES : 12,   /* ... up to this many B is read where it lies; where what comes is foreseen ... */
-    DIRECT_ROWS = GEMM_REGISTERS == 32 ? 128 : 12, /* ... up to this many: of a panel, L2 holds as much as of a copy, ... */
-    DIRECT_PAGED =
-        GEMM_REGISTERS == 32 ? 36 : 12, /* ... or up to this many if its rows lie whole pages apart, where they share few sets of it */
-    THREE_ROWS = 28,                    /* from this many rows on ... */
-    THREE_MOST = 128,                   /* ... up to this many, panels that tiles copy are three vectors wide, ... */
-    THREE_NEAR = 48,                    /* ... and up to this many those that are read where they lie */
-    UNEVEN_ROWS =
-        64, /* up to this many rows a B in L2 is read where it lies even if its rows do not begin on cache lines, and columns of A are copied */
+    HALVES = 14,                                            /* rows of a panel that are worth a second thread, ... */
+    PACKED_HALVES = 32,                                     /* ... and where it packs the panel once more */
+    BLOCK_ROWS = 640,                                       /* rows of A of one task: 640 * KC_FEW_ROWS floats are 480 KiB of L2 */
+    NEAR_B_ROWS = 480,                                      /* the same where B stays in L2 */
+    PACK_A_PANELS = 3,                                      /* from this many panels on, copying A pays for itself, ... */
+    PACK_A_MOST = 8,                                        /* ... or from more than this many, ... */
+    EVENED_PANELS = 16,                                     /* fewer panels than these should be even in number */
+    PACK_A_ROWS = 12,                                       /* ... and from more than this many rows on */
+    THREE_TILES = 27,                                       /* so many rows are three tiles of width 3 */
+    DIRECT_LEAST = GEMM_REGISTERS == 32 ? THREE_TILES : 12, /* up to this many rows B is read where it lies, ... */
+    DIRECT_ROWS = GEMM_REGISTERS == 32
+                      ? 128
+                      : 12, /* ... up to this many if the processor foresees what comes: L2 holds as much of a panel as of a copy; ... */
+    DIRECT_PAGED = GEMM_REGISTERS == 32
+                       ? 36
+                       : 12,        /* ... up to this many of those if its rows lie whole pages apart, where they share few sets of L2 */
+    THREE_ROWS = 28,                /* from this many rows on ... */
+    THREE_MOST = 128,               /* ... up to this many, panels that tiles copy are three vectors wide, ... */
+    THREE_NEAR = 48,                /* ... and up to this many those that are read where they lie */
+    UNEVEN_ROWS = 64,               /* up to this many rows a B in L2 is read where it lies even if its rows do not begin on cache lines */
     SHARED_ROWS = 240,              /* about so many rows per task when B is packed for all: 480 KiB of A */
     GROUP_COLUMNS = 2048,           /* columns of B packed at a time ... */
     GROUP_FLOATS = 1 << 17,         /* ... over as many blocks of k as stay below this: all rows of A come by while it is in L2 */

@@ -1,7 +1,7 @@
 /* Products with few rows, where every element of the matrix is used once or a few times and reading it is the whole cost.
  *
  *   dots  y[i,j] = x[i,:] . w[j,:]      w has contiguous rows (B transposed, or A when B is one column): vectors run along k, and VL sums at a time
- *                                       are folded into one vector at the end; for one row of x, the rows of w are read one after another
+ *                                       are folded into one vector at the end; one row of x reads the rows of w one after another, or four at a time
  *   sweep y[i,j] = sum_p x[i,p] w[p,j]  up to four rows times row-major B (or a transposed A times one column): y stays in L1 while w streams by,
  *                                       eight rows at a time, a row by itself in long runs, as the hardware prefetcher likes it
  *   row   y[j] = sum_p x[p] w[p,j]      one row times row-major B that is near, or whose rows are short: y in registers over all of k
