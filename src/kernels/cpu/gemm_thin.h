@@ -352,9 +352,8 @@ static void dots(const thin *t, int64_t j0, int64_t j1)
         return;
     }
     if (t->rows == 1) {
-        void (*const row)(const thin *, int64_t) = t->w_row % THIN_LINE != 0 ? dots_row_uneven
-                                                   : t->k > DOTS_LONG        ? dots_row_long
-                                                                             : dots_row_even;
+        const int early = t->w_row % THIN_LINE != 0 && (t->k > DOTS_LONG || !is_foreseen());
+        void (*const row)(const thin *, int64_t) = early ? dots_row_uneven : t->k > DOTS_LONG ? dots_row_long : dots_row_even;
         for (; j + VL <= j1; j += VL) row(t, j);
     } else if (t->y_row == 1) {
         for (; j + VL <= j1; j += VL) dots_across(t, j);
