@@ -516,7 +516,7 @@ CASE(half_gumbel)
 /* Stirling's terms of the Poisson loss are for counts above 1: there is none at 1, and the gradient of the count, which does not go through them there, is -x. */
 CASE(counts_up_to_one)
 {
-    cj_tensor *x = cj_randn(c, CJ_SHAPE(4), CJ_F64), *y = cj_require_grad(F64(c, CJ_SHAPE(4), 0, 0.5, 1, 3)), *g;
+    cj_tensor *x = cj_randn(c, CJ_SHAPE(4), .dtype = CJ_F64), *y = cj_require_grad(F64(c, CJ_SHAPE(4), 0, 0.5, 1, 3)), *g;
     cj_tensor *loss = cj_poisson_nll_loss(x, y, .reduction = CJ_NONE, .full = true);
     cj_tensor *without = cj_poisson_nll_loss(x, y, .reduction = CJ_NONE), *terms = cj_sub(loss, without);
     assert_true(cj_grad(cj_sum(loss), &y, 1, &g));
