@@ -3,7 +3,7 @@
  *   dots  y[i,j] = x[i,:] . w[j,:]      w has contiguous rows (B transposed, or A when B is one column): vectors run along k, and VL sums at a time
  *                                       are folded into one vector at the end; one row of x reads the rows of w one after another, or four at a time
  *   sweep y[i,j] = sum_p x[i,p] w[p,j]  up to four rows times row-major B (or a transposed A times one column): y stays in L1 while w streams by,
- *                                       eight rows at a time, a row by itself in long runs, as the hardware prefetcher likes it
+ *                                       eight rows at a time (one row of x: sixteen where w is near), in long runs, as the hardware prefetcher likes it
  *   row   y[j] = sum_p x[p] w[p,j]      one row times row-major B that is near, or whose rows are short: y in registers over all of k
  *
  * All sum in an order that depends on k alone.

@@ -61,7 +61,8 @@ typedef void tile_fn(const tile *t);
  * rows of this panel that come soon are prefetched into L1; and with them, into L2, the lines of a transposed A that the tiles after this one read. */
 enum { B_PLAIN, B_COPY, B_AHEAD, B_AHEAD_HALF, B_AHEAD_ALL, B_NEAR, B_NEAR_TURNED, B_MODES };
 /* Or as it is, while a transposed A is copied; or by the first tile of a panel, after which others may prefetch. */
-enum { A_COPY = B_MODES, B_FIRST, A_MICRO = 8 };
+enum { A_COPY = B_MODES, B_FIRST };
+enum { A_MICRO = 8 }; /* floats in a row of a copy of A */
 
 #define UNROLL _Pragma("GCC unroll 12")
 
